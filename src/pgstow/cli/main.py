@@ -1,0 +1,61 @@
+"""The command line: parse, call one stage, print; errors become exit codes.
+
+Command modules import only typer at their top, so that ``--help`` answers at once.
+"""
+
+import sys
+
+import typer
+
+from pgstow import __version__
+from pgstow.model.errors import PgstowError
+
+app = typer.Typer(
+    name="pgstow",
+    help="EXPLAIN ANALYZE for the storage under PostgreSQL.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pgstow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+) -> None:
+    """Measure, plan, move and prove the storage of a PostgreSQL server."""
+
+
+def main() -> None:
+    """Run the command line; the program's entry point."""
+    debug = "--debug" in sys.argv
+    if debug:  # accepted before or after the command's name
+        sys.argv = [sys.argv[0], "--debug", *(a for a in sys.argv[1:] if a != "--debug")]
+    try:
+        app(standalone_mode=True)
+    except PgstowError as error:
+        if debug:
+            raise
+        print(f"pgstow: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("pgstow: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+    except Exception as error:
+        if debug:
+            raise
+        text = " ".join(str(error).split()) or type(error).__name__
+        print(f"pgstow: internal error: {text}; run it again with --debug", file=sys.stderr)
+        sys.exit(1)

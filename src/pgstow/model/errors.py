@@ -1,0 +1,43 @@
+"""What can go wrong, as one family: a message that names the thing, and a remedy."""
+
+
+class PgstowError(Exception):
+    """Root of every error pgstow raises on purpose; ``exit_code`` is the process's exit status."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """One line: what is wrong, then what to do about it."""
+        text = f"{self.message}; {self.remedy}" if self.remedy else self.message
+        return " ".join(text.split())
+
+
+class UserError(PgstowError):
+    """The user's mistake: what was asked cannot be."""
+
+    exit_code = 2
+
+
+class LayoutError(UserError):
+    """A layout that is malformed or impossible."""
+
+
+class ServerError(PgstowError):
+    """PostgreSQL could not be reached, refused, or failed."""
+
+
+class HostError(PgstowError):
+    """The machine lacks something or a program on it failed."""
+
+
+class WorkspaceError(PgstowError):
+    """The workspace file cannot be read or written."""
+
+
+class InfeasibleError(UserError):
+    """No layout meets the goal; the message names the limits that conflict."""

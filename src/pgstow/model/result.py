@@ -1,0 +1,157 @@
+"""What pgstow says: goals, predictions, plans, steps and measurements."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pgstow.model.provenance import Provenance, Warning
+from pgstow.model.storage import Layout, RelationId
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the user wants. ``tps`` of None: at least what was observed.
+
+    With ``budget_usd_month`` the fastest layout within it is wanted, else the cheapest one that
+    meets the rest. ``headroom`` is the share of every limit that must stay free.
+    """
+
+    commit_p99_ms: float | None = None
+    read_p99_ms: float | None = None
+    tps: float | None = None
+    headroom: float = 0.2
+    budget_usd_month: float | None = None
+    allow_types: tuple[str, ...] = ()  # empty: all of the platform
+    forbid_types: tuple[str, ...] = ()
+    max_volumes: int = 6
+    max_stripes: int = 8
+    free_space: float = 0.3  # share of each new volume to leave free
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyMs:
+    """A latency's mean and 99th percentile; None: not known."""
+
+    mean: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeLoad:
+    """What a layout's volume would bear, or bore."""
+
+    volume: str
+    reads: float  # per second
+    writes: float
+    bytes_per_second: float
+    iops_limit: float | None
+    bytes_limit: float | None
+    utilisation: float  # of the limit that is nearest
+    binding: Literal["iops", "throughput", "latency", "none"]
+    read_ms: float | None
+    write_ms: float | None
+    usd_month: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """Speed and price of one layout under one workload, whichever way they became known."""
+
+    tps: float
+    latency_ms: LatencyMs
+    commit_ms: LatencyMs
+    wal_sync_us: float | None
+    usd_month: float | None
+    provenance: Provenance
+
+    @property
+    def usd_per_1000_tps(self) -> float | None:
+        """Monthly price of a thousand transactions per second."""
+        if self.usd_month is None or self.tps <= 0:
+            return None
+        return self.usd_month / self.tps * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What pgstow expects of a layout. ``tps_interval`` covers the truth in about 9 of 10 cases."""
+
+    layout: Layout
+    performance: Performance
+    tps_interval: tuple[float, float]
+    volumes: tuple[VolumeLoad, ...]
+    host_utilisation: float | None  # of the instance's storage cap
+    cpu_utilisation: float | None
+    bottleneck: str  # "volume data: iops", "cpu", "clients", "host cap"
+    warnings: tuple[Warning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was measured of a layout, with its spread."""
+
+    layout: Layout
+    performance: Performance
+    seconds: float
+    tps_samples: tuple[float, ...]
+    volumes: tuple[VolumeLoad, ...]
+    warnings: tuple[Warning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one choice was made: the next best one and what it would cost or lose."""
+
+    subject: str  # "wal", "temp", "volume fast", or a relation's name
+    choice: str
+    because: str
+    next_best: str
+    next_best_usd_month: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A layout for a goal with its proof: no layout considered is cheaper by more than the gap."""
+
+    goal: Goal
+    layout: Layout
+    prediction: Prediction
+    present: Prediction
+    gap_pct: float
+    bound_usd_month: float
+    reasons: tuple[Reason, ...]
+    warnings: tuple[Warning, ...] = ()
+
+
+StepKind = Literal[
+    "create tablespace",
+    "alter tablespace",
+    "move index",
+    "move table",
+    "move wal",
+    "set setting",
+    "set temp tablespaces",
+    "drop tablespace",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change. ``action`` and ``undo`` are shown to people; ``arguments`` is what runs."""
+
+    kind: StepKind
+    subject: str
+    action: str  # the SQL or the operation, as text
+    undo: str
+    lock: str  # "none", "SHARE UPDATE EXCLUSIVE on shop.public.orders", "server restart"
+    bytes: int
+    wal_bytes: int
+    seconds: float  # estimate
+    database: str | None = None
+    relation: RelationId | None = None
+    arguments: tuple[tuple[str, str], ...] = ()
+    undo_arguments: tuple[tuple[str, str], ...] = ()
+    needs_restart: bool = False
+
+    def argument(self, name: str) -> str:
+        """An argument that this kind of step has."""
+        return dict(self.arguments)[name]

@@ -62,6 +62,7 @@ class Performance:
     wal_sync_us: float | None
     usd_month: float | None
     provenance: Provenance
+    read_ms: LatencyMs | None = None  # of one device read
 
     @property
     def usd_per_1000_tps(self) -> float | None:

@@ -1,0 +1,219 @@
+//! What a volume and a host are, as the Python side describes them in JSON.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A configuration that no device can have; says which value of which volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError(String);
+
+impl ConfigError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// One volume: its members and how they are striped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceConfig {
+    pub name: String,
+    /// Of the whole array.
+    pub size_bytes: u64,
+    pub stripes: u32,
+    pub chunk_bytes: u64,
+    pub member: MemberConfig,
+}
+
+/// One member of a stripe. A limit of `None` is no limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MemberConfig {
+    pub iops: Option<f64>,
+    pub bytes_per_second: Option<f64>,
+    /// A request counts as `ceil(bytes / io_unit_bytes)` operations.
+    pub io_unit_bytes: u64,
+    pub latency: LatencyConfig,
+    #[serde(default)]
+    pub burst: Option<BurstConfig>,
+}
+
+/// Base latency of one operation; log-normal through the median and the 99th percentile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencyConfig {
+    pub read_us_p50: f64,
+    pub read_us_p99: f64,
+    pub write_us_p50: f64,
+    pub write_us_p99: f64,
+    /// Set for disks that seek: the median where a request continues the one before it.
+    #[serde(default)]
+    pub sequential_read_us_p50: Option<f64>,
+    #[serde(default)]
+    pub sequential_write_us_p50: Option<f64>,
+}
+
+/// What a burst credit is: one operation (gp2) or one byte (st1, sc1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BurstKind {
+    Iops,
+    Bytes,
+}
+
+/// A bucket of credits: an operation takes what it counts, time puts back `refill_per_s`.
+///
+/// While it lasts the limit is `burst_rate`; when it is empty, the member's limit, which is the
+/// baseline. Providers refill at the baseline, so a burst drains at `burst_rate - baseline`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BurstConfig {
+    pub kind: BurstKind,
+    pub capacity: f64,
+    pub refill_per_s: f64,
+    pub burst_rate: f64,
+    /// The fill at the start, as a fraction of the capacity.
+    #[serde(default = "full")]
+    pub initial: f64,
+}
+
+fn full() -> f64 {
+    1.0
+}
+
+/// The host's own cap on storage traffic, shared by all its volumes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostCapConfig {
+    pub iops: Option<f64>,
+    pub bytes_per_second: Option<f64>,
+    #[serde(default)]
+    pub burst_iops: Option<f64>,
+    #[serde(default)]
+    pub burst_bytes_per_second: Option<f64>,
+    /// The fraction of the host's burst credits at the start. Without it the host never bursts:
+    /// half an hour a day must not flatter a measurement.
+    #[serde(default)]
+    pub burst_initial: Option<f64>,
+}
+
+impl DeviceConfig {
+    /// Refuses what cannot be: no size, no members, limits that are not positive.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let fail = |what: &str| Err(ConfigError::new(format!("volume {:?}: {what}", self.name)));
+        if self.size_bytes == 0 {
+            return fail("size_bytes must be positive");
+        }
+        if !(1..=128).contains(&self.stripes) {
+            return fail("stripes must be 1 to 128");
+        }
+        if self.chunk_bytes == 0 {
+            return fail("chunk_bytes must be positive");
+        }
+        self.member.check().or_else(|what| fail(&what))
+    }
+
+    /// Refuses a change that would move data that is already there.
+    pub(crate) fn check_change(&self, wanted: &Self) -> Result<(), ConfigError> {
+        let fail = |what: &str| Err(ConfigError::new(format!("volume {:?}: {what}", self.name)));
+        if wanted.name != self.name {
+            return fail("the name cannot change");
+        }
+        if wanted.stripes != self.stripes || wanted.chunk_bytes != self.chunk_bytes {
+            return fail("striping cannot change while the volume exists");
+        }
+        if wanted.size_bytes < self.size_bytes {
+            return fail("the size can only grow");
+        }
+        Ok(())
+    }
+}
+
+impl MemberConfig {
+    fn check(&self) -> Result<(), String> {
+        if self.io_unit_bytes == 0 {
+            return Err("io_unit_bytes must be positive".into());
+        }
+        check_limit("iops", self.iops)?;
+        check_limit("bytes_per_second", self.bytes_per_second)?;
+        self.latency.check()?;
+        let Some(burst) = &self.burst else {
+            return Ok(());
+        };
+        check_limit("burst.capacity", Some(burst.capacity))?;
+        check_limit("burst.refill_per_s", Some(burst.refill_per_s))?;
+        check_limit("burst.burst_rate", Some(burst.burst_rate))?;
+        if !(0.0..=1.0).contains(&burst.initial) {
+            return Err("burst.initial must be between 0 and 1".into());
+        }
+        let (name, baseline) = match burst.kind {
+            BurstKind::Iops => ("iops", self.iops),
+            BurstKind::Bytes => ("bytes_per_second", self.bytes_per_second),
+        };
+        match baseline {
+            None => Err(format!(
+                "a burst of {name} needs a baseline: {name} is null"
+            )),
+            Some(rate) if burst.burst_rate < rate => {
+                Err(format!("burst.burst_rate is below the baseline {name}"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl LatencyConfig {
+    fn check(&self) -> Result<(), String> {
+        let pairs = [
+            ("read", self.read_us_p50, self.read_us_p99),
+            ("write", self.write_us_p50, self.write_us_p99),
+        ];
+        for (name, p50, p99) in pairs {
+            if !(p50.is_finite() && p99.is_finite() && p50 >= 0.0 && p99 >= p50) {
+                return Err(format!(
+                    "latency {name}_us must be 0 <= p50 <= p99, not {p50} and {p99}"
+                ));
+            }
+        }
+        for p50 in [self.sequential_read_us_p50, self.sequential_write_us_p50] {
+            if p50.is_some_and(|us| !(us.is_finite() && us >= 0.0)) {
+                return Err("sequential latency must not be negative".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl HostCapConfig {
+    /// Refuses limits that are not positive.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let checks = [
+            ("iops", self.iops),
+            ("bytes_per_second", self.bytes_per_second),
+            ("burst_iops", self.burst_iops),
+            ("burst_bytes_per_second", self.burst_bytes_per_second),
+        ];
+        for (name, rate) in checks {
+            check_limit(name, rate).map_err(|what| ConfigError::new(format!("host: {what}")))?;
+        }
+        match self.burst_initial {
+            Some(fill) if !(0.0..=1.0).contains(&fill) => Err(ConfigError::new(
+                "host: burst_initial must be between 0 and 1",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_limit(name: &str, rate: Option<f64>) -> Result<(), String> {
+    match rate {
+        Some(rate) if !(rate.is_finite() && rate > 0.0) => {
+            Err(format!("{name} must be a positive number, not {rate}"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,156 @@
+//! Rate limits by virtual scheduling (GCRA, ITU-T I.371): one time per limit is all the state.
+
+/// What an idle limit lets through at once, in time: small beside any second measured, so that
+/// the sustained rate is the limit, and larger than a timer's slack, so that none is lost.
+const TOLERANCE_NS: f64 = 10e6;
+
+/// A limit of so many units a second, with a tolerance: how far ahead of its schedule it may run.
+#[derive(Debug, Clone)]
+pub struct RateLimit {
+    ns_per_unit: f64,
+    tolerance_ns: f64,
+    /// When the schedule, which gives every unit its share of a second, would start the next one.
+    scheduled_ns: f64,
+    last_start_ns: f64,
+}
+
+impl RateLimit {
+    /// A plain limit that has been idle.
+    pub fn new(rate_per_s: f64) -> Self {
+        Self::with_tolerance(rate_per_s, TOLERANCE_NS)
+    }
+
+    /// A bucket of `capacity` units, filled to `initial` at `now_ns`, refilled at `rate_per_s`.
+    pub fn credits(rate_per_s: f64, capacity: f64, initial: f64, now_ns: f64) -> Self {
+        let capacity_ns = capacity / rate_per_s * 1e9;
+        let mut limit = Self::with_tolerance(rate_per_s, capacity_ns.max(TOLERANCE_NS));
+        limit.scheduled_ns = now_ns + (1.0 - initial) * limit.tolerance_ns;
+        limit
+    }
+
+    fn with_tolerance(rate_per_s: f64, tolerance_ns: f64) -> Self {
+        Self {
+            ns_per_unit: 1e9 / rate_per_s,
+            tolerance_ns,
+            scheduled_ns: 0.0,
+            last_start_ns: 0.0,
+        }
+    }
+
+    /// Takes `units` at `now_ns`; the answer is when they may start.
+    pub fn take(&mut self, now_ns: f64, units: f64) -> f64 {
+        if units <= 0.0 {
+            // It rides with the operation that it was merged into.
+            return now_ns.max(self.last_start_ns);
+        }
+        let start_ns = now_ns.max(self.scheduled_ns - self.tolerance_ns);
+        self.scheduled_ns = self.scheduled_ns.max(now_ns) + units * self.ns_per_unit;
+        self.last_start_ns = start_ns;
+        start_ns
+    }
+
+    /// What is left of the bucket, as a fraction of it; debts count as empty.
+    pub fn fill(&self, now_ns: f64) -> f64 {
+        (1.0 - (self.scheduled_ns - now_ns) / self.tolerance_ns).clamp(0.0, 1.0)
+    }
+
+    /// Units in the bucket at `now_ns`.
+    pub fn balance(&self, now_ns: f64) -> f64 {
+        self.fill(now_ns) * self.tolerance_ns / self.ns_per_unit
+    }
+
+    /// Changes the rate and keeps what is already scheduled.
+    pub fn set_rate(&mut self, rate_per_s: f64) {
+        self.ns_per_unit = 1e9 / rate_per_s;
+    }
+}
+
+/// A limit that may have credits: the peak rate, and below it the bucket that pays for a burst.
+#[derive(Debug, Clone)]
+pub struct BurstLimit {
+    peak: RateLimit,
+    credits: Option<RateLimit>,
+}
+
+/// What a [`BurstLimit`] is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Credits {
+    pub capacity: f64,
+    pub refill_per_s: f64,
+    pub burst_rate: f64,
+    pub initial: f64,
+}
+
+impl BurstLimit {
+    pub fn new(baseline: f64, credits: Option<Credits>, now_ns: f64) -> Self {
+        match credits {
+            None => Self {
+                peak: RateLimit::new(baseline),
+                credits: None,
+            },
+            Some(credits) => Self {
+                peak: RateLimit::new(credits.burst_rate),
+                // An empty bucket still gives the baseline, whatever the refill.
+                credits: Some(RateLimit::credits(
+                    credits.refill_per_s.max(baseline),
+                    credits.capacity,
+                    credits.initial,
+                    now_ns,
+                )),
+            },
+        }
+    }
+
+    /// Takes `units` at `now_ns`; the answer is when they may start.
+    pub fn take(&mut self, now_ns: f64, units: f64) -> f64 {
+        let start_ns = self.peak.take(now_ns, units);
+        match &mut self.credits {
+            None => start_ns,
+            Some(credits) => start_ns.max(credits.take(now_ns, units)),
+        }
+    }
+
+    /// The limit for a changed configuration: what is scheduled stays so, credits are kept.
+    pub fn changed(&self, baseline: f64, credits: Option<Credits>, now_ns: f64) -> Self {
+        let kept = credits.map(|credits| Credits {
+            initial: match &self.credits {
+                Some(bucket) => (bucket.balance(now_ns) / credits.capacity).min(1.0),
+                None => credits.initial,
+            },
+            ..credits
+        });
+        let mut limit = Self::new(baseline, kept, now_ns);
+        limit.peak = self.peak.clone();
+        limit
+            .peak
+            .set_rate(kept.map_or(baseline, |credits| credits.burst_rate));
+        limit
+    }
+
+    /// Credits left, or `None` for a limit without.
+    pub fn balance(&self, now_ns: f64) -> Option<f64> {
+        self.credits.as_ref().map(|bucket| bucket.balance(now_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_limit_starts_at_once_and_then_paces() {
+        let mut limit = RateLimit::new(1000.0);
+        let starts: Vec<f64> = (0..20).map(|_| limit.take(1e9, 1.0)).collect();
+        assert!(starts[..11].iter().all(|&start_ns| start_ns == 1e9));
+        assert_eq!(starts[19], 1e9 + 9e6);
+    }
+
+    #[test]
+    fn an_empty_bucket_gives_its_refill() {
+        let mut bucket = RateLimit::credits(100.0, 1000.0, 0.0, 0.0);
+        assert_eq!(bucket.take(0.0, 1.0), 0.0);
+        assert_eq!(bucket.take(0.0, 1.0), 10e6);
+        assert_eq!(bucket.balance(20e6), 0.0);
+        assert!((bucket.balance(1.02e9) - 100.0).abs() < 1e-6);
+    }
+}

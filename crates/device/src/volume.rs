@@ -1,0 +1,144 @@
+//! A volume: members in a stripe, and the order that a flush asks for.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+
+use crate::config::{ConfigError, DeviceConfig};
+use crate::host::HostCap;
+use crate::member::Member;
+use crate::stripe;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationKind {
+    Read,
+    Write,
+    Flush,
+}
+
+/// One request to a volume; a flush has no offset or length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    pub kind: OperationKind,
+    pub offset: u64,
+    pub length: u32,
+}
+
+/// When a request leaves the queues before the limits, and when it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    pub start_ns: u64,
+    pub completion_ns: u64,
+}
+
+/// The state of one volume.
+#[derive(Debug, Clone)]
+pub struct Volume {
+    config: DeviceConfig,
+    members: Vec<Member>,
+    random: Xoshiro256PlusPlus,
+    last_completion_ns: u64,
+    unlimited: bool,
+}
+
+impl Volume {
+    /// A volume that has been idle until time 0.
+    pub fn new(config: &DeviceConfig, seed: u64) -> Result<Self, ConfigError> {
+        Self::new_at(config, seed, 0)
+    }
+
+    /// A volume that comes into being at `now_ns`, with its initial credits then.
+    pub fn new_at(config: &DeviceConfig, seed: u64, now_ns: u64) -> Result<Self, ConfigError> {
+        config.check()?;
+        let member = Member::new(&config.member, now_ns as f64);
+        Ok(Self {
+            config: config.clone(),
+            members: vec![member; config.stripes as usize],
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            last_completion_ns: 0,
+            unlimited: false,
+        })
+    }
+
+    /// Takes a request at `now_ns`; the answer is when it is done.
+    pub fn submit(&mut self, host: &mut HostCap, now_ns: u64, operation: Operation) -> u64 {
+        self.schedule(host, now_ns, operation).completion_ns
+    }
+
+    /// Like [`Volume::submit`], and tells the wait before the limits from the latency after it.
+    pub fn schedule(&mut self, host: &mut HostCap, now_ns: u64, operation: Operation) -> Timing {
+        if self.unlimited {
+            return Timing {
+                start_ns: now_ns,
+                completion_ns: now_ns,
+            };
+        }
+        if operation.kind == OperationKind::Flush {
+            self.members.iter_mut().for_each(Member::end_run);
+            let completion_ns = now_ns.max(self.last_completion_ns);
+            return Timing {
+                start_ns: now_ns,
+                completion_ns,
+            };
+        }
+        let timing = self.transfer(host, now_ns, operation);
+        self.last_completion_ns = self.last_completion_ns.max(timing.completion_ns);
+        timing
+    }
+
+    /// A read or write: done when the last of its parts is.
+    fn transfer(&mut self, host: &mut HostCap, now_ns: u64, operation: Operation) -> Timing {
+        let mut timing = Timing {
+            start_ns: now_ns,
+            completion_ns: now_ns,
+        };
+        let (stripes, chunk_bytes) = match self.members.len() as u64 {
+            1 => (1, u64::MAX),
+            stripes => (stripes, self.config.chunk_bytes),
+        };
+        let length = u64::from(operation.length);
+        for part in stripe::parts(stripes, chunk_bytes, operation.offset, length) {
+            let request = (operation.kind, part.offset, part.length);
+            let member = &mut self.members[part.member];
+            let (start_ns, latency_ns) =
+                member.take(host, &mut self.random, now_ns as f64, request);
+            timing.start_ns = timing.start_ns.max(start_ns.ceil() as u64);
+            timing.completion_ns = timing
+                .completion_ns
+                .max((start_ns + latency_ns).ceil() as u64);
+        }
+        timing
+    }
+
+    /// Changes limits and latencies live, and may grow the volume. Name, striping and chunk stay.
+    pub fn set_config(&mut self, now_ns: u64, config: &DeviceConfig) -> Result<(), ConfigError> {
+        config.check()?;
+        let present = &self.config;
+        present.check_change(config)?;
+        for member in &mut self.members {
+            member.set_config(&config.member, now_ns as f64);
+        }
+        self.config = config.clone();
+        Ok(())
+    }
+
+    pub fn config(&self) -> &DeviceConfig {
+        &self.config
+    }
+
+    /// Lets everything through at once while it is on: for loading, never for measuring.
+    pub fn set_unlimited(&mut self, unlimited: bool) {
+        self.unlimited = unlimited;
+    }
+
+    pub fn is_unlimited(&self) -> bool {
+        self.unlimited
+    }
+
+    /// Burst credits left over all members, or `None` for a volume without.
+    pub fn credits(&self, now_ns: u64) -> Option<f64> {
+        self.members
+            .iter()
+            .map(|member| member.credits(now_ns as f64))
+            .sum()
+    }
+}

@@ -1,0 +1,27 @@
+"""The workspace as commands use it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from pgstow.model import Profile
+    from pgstow.workspace import Workspace
+
+
+def open_workspace(path: Path) -> "Workspace":
+    """Open the project file, made where it is missing."""
+    from pgstow.workspace import Workspace
+
+    return Workspace.open(path)
+
+
+def latest_profile(store: "Workspace") -> "Profile":
+    """The newest profile; without one there is nothing to work from."""
+    from pgstow.model import Profile
+
+    profile = store.latest("profile", Profile)
+    if profile is None:
+        raise UserError("the workspace holds no profile", "run pgstow observe first")
+    return profile

@@ -1,0 +1,1 @@
+"""Planning: the cheapest layout for a goal, its bound, and its reasons."""

@@ -1,0 +1,146 @@
+"""From a solution in real numbers to a layout that can be bought and mounted."""
+
+import math
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from pgstow.model import Layout, RelationId, Tablespace, Volume
+from pgstow.planning.needs import REST, TEMP, WAL
+from pgstow.planning.problem import Bought, Solution
+from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
+
+_SSD_OPTIONS = (("random_page_cost", "1.1"), ("effective_io_concurrency", "64"))
+
+
+def layout_of(present: Layout, solution: Solution) -> Layout:
+    """The layout a solution stands for: whole GiB, IOPS and MiB/s, named volumes, tablespaces."""
+    names = _names(present, solution)
+    volumes = {
+        names[one.shape.key]: _volume(one, names[one.shape.key], present)
+        for one in solution.volumes
+    }
+    on = {unit: names[shape] for unit, shape in solution.shape_of.items()}
+    data = names[_shape_keeping(solution, present.postgres.data)]
+    wal = on[WAL]
+    temp = (on[TEMP],) if TEMP in on and on[TEMP] != data else ()
+    return replace(
+        present,
+        volumes=tuple(volumes.values()),
+        postgres=replace(present.postgres, data=data, wal=wal, temp=temp),
+        tablespaces=_tablespaces(present, on, volumes, data, temp),
+    )
+
+
+def _shape_keeping(solution: Solution, volume: str) -> str:
+    return next(
+        one.shape.key
+        for one in solution.volumes
+        if one.shape.existing and one.shape.existing.name == volume
+    )
+
+
+def _names(present: Layout, solution: Solution) -> dict[str, str]:
+    """A volume's name by its shape's key: kept ones keep theirs, new ones say what is on them."""
+    names: dict[str, str] = {}
+    taken = {volume.name for volume in present.volumes}
+    new = [one for one in solution.volumes if one.shape.existing is None]
+    for one in solution.volumes:
+        if one.shape.existing is not None:
+            names[one.shape.key] = one.shape.existing.name
+    for one in sorted(new, key=lambda one: -one.iops / max(one.gib, 1.0)):
+        if one.units == (WAL,):
+            wanted = "wal"
+        elif one.units == (TEMP,):
+            wanted = "temp"
+        else:
+            wanted = "fast" if one.iops / max(one.gib, 1.0) >= 3 else "bulk"
+        name, number = wanted, 2
+        while name in taken:
+            name, number = f"{wanted}{number}", number + 1
+        taken.add(name)
+        names[one.shape.key] = name
+    return names
+
+
+def _volume(bought: Bought, name: str, present: Layout) -> Volume:
+    """Round up to what can be bought, member by member."""
+    shape, members = bought.shape, bought.shape.stripes
+    size = math.ceil(round(bought.gib / members, 6))
+    iops = math.ceil(round(bought.iops / members, 3))
+    rate = math.ceil(round(bought.bytes_per_s / members / MIB, 3))
+    if shape.is_iops_provisioned and shape.iops_per_gib and iops > shape.included_iops / members:
+        size = max(size, math.ceil(iops / shape.iops_per_gib))
+    provisioned_iops = Iops(iops) if shape.is_iops_provisioned else None
+    provisioned_rate = BytesPerSecond(rate * MIB) if shape.is_throughput_provisioned else None
+    if shape.existing is not None:
+        return replace(
+            shape.existing,
+            type=shape.type,
+            size_bytes=Bytes(max(size * GIB, shape.existing.size_bytes)),
+            iops=provisioned_iops,
+            throughput=provisioned_rate,
+        )
+    beside = PurePosixPath(present.volume(present.postgres.data).mount).parent
+    return Volume(
+        name=name,
+        type=shape.type,
+        size_bytes=Bytes(size * GIB),
+        mount=str(beside / name),
+        iops=provisioned_iops,
+        throughput=provisioned_rate,
+        stripes=members,
+    )
+
+
+def _tablespaces(
+    present: Layout,
+    on: dict[str, str],
+    volumes: dict[str, Volume],
+    data: str,
+    temp: tuple[str, ...],
+) -> tuple[Tablespace, ...]:
+    """Tablespaces that put every placed relation on its volume.
+
+    A relation that already is on its volume stays in its tablespace.
+    """
+    spaces = {
+        space.name: replace(space, relations=())
+        for space in present.tablespaces
+        if space.volume in volumes
+    }
+    placed: dict[str, list[RelationId]] = {name: [] for name in spaces}
+    moved = {RelationId.parse(u): v for u, v in on.items() if _is_relation(u)}
+    for space in present.tablespaces:
+        rest = on.get(f"{REST} on {space.volume}", space.volume)
+        for relation in space.relations:
+            target = moved.setdefault(relation, rest)
+            if target == space.volume and space.name in spaces:
+                placed[space.name].append(relation)
+                del moved[relation]
+    for relation, volume in moved.items():
+        if volume == data:
+            continue  # not named: it goes back to the data directory
+        name = next((s.name for s in spaces.values() if s.volume == volume), None)
+        if name is None:
+            name = _new_space(volume, set(spaces))
+            spaces[name] = Tablespace(name=name, volume=volume, options=_SSD_OPTIONS)
+        placed.setdefault(name, []).append(relation)
+    for volume in temp:
+        if not any(space.volume == volume for space in spaces.values()):
+            name = _new_space(volume, set(spaces))
+            spaces[name] = Tablespace(name=name, volume=volume)
+    return tuple(
+        replace(space, relations=tuple(sorted(placed.get(name, ()))))
+        for name, space in spaces.items()
+    )
+
+
+def _is_relation(unit: str) -> bool:
+    return unit not in (WAL, TEMP) and not unit.startswith(REST)
+
+
+def _new_space(volume: str, taken: set[str]) -> str:
+    name, number = volume, 2
+    while name in taken:
+        name, number = f"{volume}{number}", number + 1
+    return name

@@ -1,0 +1,296 @@
+"""Find the cheapest layout that meets a goal, or the fastest within a budget, and prove it.
+
+The linear programme knows capacities, sizes, prices and mean waits; what it cannot know (queueing,
+percentiles) the simulator checks afterwards. Where the check fails the programme is tightened and
+solved again. The bound comes from the programme before any tightening, so the gap printed counts
+all that tightening and rounding cost.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from pgstow.model import (
+    Goal,
+    HostCap,
+    InfeasibleError,
+    Layout,
+    Plan,
+    Prediction,
+    Profile,
+    UserError,
+    Warning,
+)
+from pgstow.planning.build import layout_of
+from pgstow.planning.candidates import PlanningCatalog, candidates, in_place_groups
+from pgstow.planning.needs import REST, TEMP, WAL, response_budget_us, units_at
+from pgstow.planning.problem import Problem, Solution, solve
+from pgstow.planning.reasons import reasons
+from pgstow.planning.shapes import Shape
+from pgstow.prediction import Workload, predict, workload_of
+
+_ATTEMPTS = 10
+_TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
+
+
+@dataclass(frozen=True, slots=True)
+class Tightening:
+    """What the simulator's check added to the programme."""
+
+    throughput: float = 1.0  # factor on the wanted TPS
+    headroom: float = 0.0
+    alone: frozenset[str] = frozenset()
+    forbidden: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(slots=True)
+class _Planner:
+    """One planning run: everything that stays the same between its programmes."""
+
+    profile: Profile
+    goal: Goal
+    catalog: PlanningCatalog
+    workload: Workload
+    shapes: tuple[Shape, ...]
+    cap: HostCap
+    allowed: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def problem(self, tps: float, tight: Tightening) -> Problem | None:
+        """The programme for a wanted TPS; None where the clients cannot reach it."""
+        response_us = response_budget_us(self.workload, tps * tight.throughput)
+        if response_us is None:
+            return None
+        return Problem(
+            units=units_at(
+                tps * tight.throughput, self.profile, self.workload, self.shapes, self.allowed
+            ),
+            shapes=self.shapes,
+            free_space=self.goal.free_space,
+            headroom=min(0.9, self.goal.headroom + tight.headroom),
+            response_us=response_us,
+            host_iops=self.cap.iops,
+            host_bytes_per_s=self.cap.bytes_per_second,
+            max_volumes=self.goal.max_volumes,
+            alone=tight.alone,
+            forbidden=tight.forbidden,
+            groups=in_place_groups(self.shapes),
+        )
+
+    def solve(self, tps: float, tight: Tightening) -> Solution | None:
+        """The cheapest solution for a wanted TPS."""
+        problem = self.problem(tps, tight)
+        return None if problem is None else solve(problem)
+
+    def check(self, layout: Layout) -> Prediction:
+        """What the simulator says of a layout."""
+        return predict(self.profile, layout, self.catalog)
+
+
+def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
+    """The cheapest layout that meets ``goal``; with a budget, the fastest within it.
+
+    Raises InfeasibleError naming what stands in the way, UserError where the platform sells no
+    volumes.
+    """
+    if profile.layout.host.platform == "local":
+        raise UserError(
+            "the present layout says platform local, whose volumes have no prices",
+            "observe with --layout FILE that says the platform, region, instance and volumes",
+        )
+    workload = workload_of(profile)
+    shapes = candidates(profile.layout, goal, catalog)
+    planner = _Planner(
+        profile, goal, catalog, workload, shapes, catalog.host_cap(profile.layout.host)
+    )
+    planner.allowed = _allowed(profile, goal, shapes)
+    present = planner.check(profile.layout)
+    if goal.budget_usd_month is None:
+        tps = goal.tps or min(workload.transactions_per_second, present.performance.tps)
+        found = _cheapest(planner, tps)
+    else:
+        found = _fastest(planner, goal.budget_usd_month)
+    price = found.prediction.performance.usd_month or 0.0
+    bound = min(found.bound_usd, price)
+    return Plan(
+        goal=goal,
+        layout=found.layout,
+        prediction=found.prediction,
+        present=present,
+        gap_pct=(price - bound) / bound * 100 if bound > 0 else 0.0,
+        bound_usd_month=bound,
+        reasons=reasons(
+            found.solution,
+            lambda more: _resolve(planner, found, more),
+            found.problem,
+        ),
+        warnings=(*catalog.check(found.layout), *_warnings(goal, found)),
+    )
+
+
+def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> dict[str, frozenset[str]]:
+    """Which shapes a unit may lie on, where that is not all of the durable ones."""
+    data = profile.layout.postgres.data
+    keeping = frozenset(s.key for s in shapes if s.existing and s.existing.name == data)
+    durable = frozenset(s.key for s in shapes if not s.is_ephemeral)
+    quick = durable
+    if goal.read_p99_ms is not None:
+        quick = frozenset(
+            s.key for s in shapes if s.key in durable and s.read_us_p99 <= goal.read_p99_ms * 1000
+        )
+    wal = durable
+    if goal.commit_p99_ms is not None:
+        wal = frozenset(
+            s.key for s in shapes if s.key in durable and s.write_us_p99 <= goal.commit_p99_ms * 1e3
+        )
+    allowed = {REST: keeping, WAL: wal, TEMP: frozenset(s.key for s in shapes)}
+    for relation in profile.server.relations:
+        allowed[str(relation.id)] = quick
+    for volume in profile.layout.volumes:
+        allowed[f"{REST} on {volume.name}"] = durable
+    return allowed
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A layout that passed the check."""
+
+    layout: Layout
+    prediction: Prediction
+    solution: Solution
+    problem: Problem
+    bound_usd: float
+    tps: float
+    tight: Tightening
+
+
+def _resolve(
+    planner: _Planner, found: _Found, forbidden: frozenset[tuple[str, str]]
+) -> Solution | None:
+    tight = replace(found.tight, forbidden=found.tight.forbidden | forbidden)
+    return planner.solve(found.tps, tight)
+
+
+def _cheapest(planner: _Planner, tps: float) -> _Found:
+    """Solve, check, tighten, until the simulator agrees."""
+    tight = Tightening()
+    bound: float | None = None
+    for _ in range(_ATTEMPTS):
+        solution = planner.solve(tps, tight)
+        problem = planner.problem(tps, tight)
+        if solution is None or problem is None:
+            break
+        bound = solution.bound_usd if bound is None else bound
+        layout = layout_of(planner.profile.layout, solution)
+        prediction = planner.check(layout)
+        tighter = _tighten(planner, tps, tight, solution, prediction)
+        if tighter is None:
+            return _Found(layout, prediction, solution, problem, bound, tps, tight)
+        tight = tighter
+    raise InfeasibleError(
+        f"no layout meets the goal of {tps:,.0f} TPS{_wishes(planner.goal)}",
+        _conflict(planner, tps, tight),
+    )
+
+
+def _tighten(
+    planner: _Planner, tps: float, tight: Tightening, solution: Solution, seen: Prediction
+) -> Tightening | None:
+    """What to add so that the next solution meets what this one missed; None: nothing missed."""
+    goal, speed = planner.goal, seen.performance
+    if speed.tps < tps * _TPS_TOLERANCE:
+        return replace(tight, throughput=tight.throughput * min(1.3, tps / speed.tps * 1.01))
+    commit = speed.commit_ms.p99
+    if goal.commit_p99_ms is not None and commit is not None and commit > goal.commit_p99_ms:
+        if WAL not in tight.alone:
+            return replace(tight, alone=tight.alone | {WAL})
+        slow = next(s for s in planner.shapes if s.key == solution.shape_of[WAL])
+        as_slow = {(WAL, s.key) for s in planner.shapes if s.write_us_p99 >= slow.write_us_p99}
+        return replace(tight, forbidden=tight.forbidden | as_slow)
+    read = speed.read_ms.p99 if speed.read_ms else None
+    if goal.read_p99_ms is not None and read is not None and read > goal.read_p99_ms:
+        return replace(tight, headroom=tight.headroom + 0.1)
+    return None
+
+
+def _fastest(planner: _Planner, budget: float) -> _Found:
+    """The highest TPS whose cheapest layout is within the budget, by bisection."""
+    low, high = (
+        0.0,
+        planner.workload.clients
+        / max(1e-6, (planner.workload.cpu_us + planner.workload.think_us) / 1e6),
+    )
+    high = min(high, planner.workload.cores / max(1e-9, planner.workload.cpu_us / 1e6))
+    best: Solution | None = None
+    for _ in range(12):
+        middle = (low + high) / 2
+        solution = planner.solve(middle, Tightening())
+        if solution is not None and solution.usd_month <= budget:
+            best, low = solution, middle
+        else:
+            high = middle
+    if best is None:
+        raise InfeasibleError(
+            f"no layout costs as little as ${budget:,.2f} per month",
+            "raise --budget, or allow cheaper types; what the server holds now cannot shrink",
+        )
+    for _ in range(_ATTEMPTS):
+        found = _within(planner, low, budget)
+        if found is not None:
+            return found
+        low *= 0.97  # rounding up to whole GiB and MiB/s passed the budget
+    raise InfeasibleError(f"no layout meets the goal within ${budget:,.2f}", "raise --budget")
+
+
+def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:
+    tight = Tightening()
+    for _ in range(_ATTEMPTS):
+        solution, problem = planner.solve(tps, tight), planner.problem(tps, tight)
+        if solution is None or problem is None:
+            return None
+        layout = layout_of(planner.profile.layout, solution)
+        prediction = planner.check(layout)
+        price = prediction.performance.usd_month
+        if price is None or price > budget + 0.005:
+            return None
+        tighter = _tighten(planner, 0.0, tight, solution, prediction)
+        if tighter is None:
+            return _Found(layout, prediction, solution, problem, solution.bound_usd, tps, tight)
+        tight = tighter
+    return None
+
+
+def _wishes(goal: Goal) -> str:
+    parts = []
+    if goal.commit_p99_ms is not None:
+        parts.append(f"commit p99 {goal.commit_p99_ms:g} ms")
+    if goal.read_p99_ms is not None:
+        parts.append(f"read p99 {goal.read_p99_ms:g} ms")
+    return f" with {' and '.join(parts)}" if parts else ""
+
+
+def _conflict(planner: _Planner, tps: float, tight: Tightening) -> str:
+    """Name the limits whose removal alone would make the goal reachable."""
+    problem = planner.problem(tps, tight)
+    if problem is None:
+        work = planner.workload
+        return (
+            f"{work.clients} clients that use {work.cpu_us:,.0f} µs of {work.cores} cores per "
+            "transaction cannot reach it on any disk; lower --tps"
+        )
+    relaxed = {
+        "the instance's storage cap": replace(problem, host_iops=None, host_bytes_per_s=None),
+        "--max-volumes": replace(problem, max_volumes=len(problem.shapes)),
+        "--headroom": replace(problem, headroom=0.0),
+        "the latency of the allowed types": replace(
+            problem, response_us=None, forbidden=frozenset(), alone=frozenset()
+        ),
+    }
+    names = [name for name, one in relaxed.items() if solve(one) is not None]
+    if not names:
+        return "several limits conflict; allow more types or ask for less"
+    return f"what stands in the way: {', '.join(names)}"
+
+
+def _warnings(goal: Goal, found: _Found) -> tuple[Warning, ...]:
+    commit = found.prediction.performance.commit_ms.p99
+    if goal.budget_usd_month is not None and goal.commit_p99_ms and commit is None:
+        return (Warning("no-commits", "the profile saw no commits, so none could be predicted"),)
+    return ()

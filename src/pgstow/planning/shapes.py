@@ -1,0 +1,45 @@
+"""Shapes: the kinds of volume a plan may buy or keep, with size and performance still open."""
+
+from dataclasses import dataclass
+
+from pgstow.model import Volume
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A type with its number of stripes. All limits and sizes are of the whole array.
+
+    IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; those over ``included_iops``
+    are paid for. Throughput likewise, up to ``bytes_per_s_per_iops`` × IOPS. Latencies are means.
+    """
+
+    key: str
+    type: str
+    stripes: int
+    min_gib: float
+    max_gib: float
+    included_iops: float
+    max_iops: float
+    iops_per_gib: float | None  # None: no ratio binds
+    is_iops_provisioned: bool  # False: the type's IOPS follow from its size
+    included_bytes_per_s: float
+    max_bytes_per_s: float
+    bytes_per_s_per_gib: float | None
+    bytes_per_s_per_iops: float | None
+    is_throughput_provisioned: bool
+    usd_per_gib: float
+    usd_per_iops: float
+    usd_per_mibps: float
+    read_us: float
+    write_us: float
+    read_us_p99: float
+    write_us_p99: float
+    random_io_bytes: int = 8192  # what a random 8 KiB I/O counts against throughput (HDD: 1 MiB)
+    is_ephemeral: bool = False
+    existing: Volume | None = None
+
+    @property
+    def label(self) -> str:
+        """As a person would say it."""
+        text = f"{self.stripes} × {self.type}" if self.stripes > 1 else self.type
+        return f"{self.existing.name} ({text})" if self.existing else f"a new {text}"

@@ -1,0 +1,47 @@
+"""The machine's processors and memory, from /proc."""
+
+import os
+from pathlib import Path
+
+# Columns of /proc/stat's first line (proc(5)); a core waiting for I/O is idle, and guest time is
+# in user time already.
+_BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
+_COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def cores() -> int:
+    """The processors the machine has online."""
+    return os.cpu_count() or 1
+
+
+def parse_busy_ticks(text: str) -> int:
+    """The clock ticks all cores together have worked since boot, from the text of /proc/stat.
+
+    >>> parse_busy_ticks("cpu  10 1 5 900 80 2 3 4 0 0")
+    25
+    """
+    fields = text.split("\n", 1)[0].split()[1:]
+    values = dict(zip(_COLUMNS, (int(field) for field in fields), strict=False))
+    return sum(values.get(name, 0) for name in _BUSY)
+
+
+def busy_core_seconds() -> float:
+    """The seconds all cores together have worked since boot."""
+    return parse_busy_ticks(Path("/proc/stat").read_text()) / os.sysconf("SC_CLK_TCK")
+
+
+def parse_memory_bytes(text: str) -> int:
+    """The machine's memory, from the text of /proc/meminfo.
+
+    >>> parse_memory_bytes("MemTotal:       24668964 kB")
+    25261019136
+    """
+    for line in text.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError("MemTotal is not in the text")
+
+
+def memory_bytes() -> int:
+    """The machine's memory."""
+    return parse_memory_bytes(Path("/proc/meminfo").read_text())

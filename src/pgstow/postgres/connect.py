@@ -1,0 +1,154 @@
+"""Connections to PostgreSQL: libpq's habits, sensible limits, errors that say what to do."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import conninfo, sql
+
+from pgstow.model.errors import ServerError, UserError
+
+APPLICATION_NAME = "pgstow"
+OLDEST_VERSION = 140000
+CONNECT_TIMEOUT_S = 10
+# An observer never waits for a lock for long, never writes, and never runs away.
+_OBSERVING = {
+    "default_transaction_read_only": "on",
+    "statement_timeout": "60s",
+    "lock_timeout": "2s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Connection:
+    """Connect in autocommit mode; ``purpose`` "observe" makes the session read-only and patient.
+
+    ``dsn`` is a libpq connection string or URI; what it leaves out comes from PGHOST, PGSERVICE,
+    ~/.pgpass and so on. ``database`` replaces the one that ``dsn`` names.
+    """
+    parameters = _parameters(dsn)
+    if database is not None:
+        parameters["dbname"] = database
+    parameters["application_name"] = APPLICATION_NAME
+    if "connect_timeout" not in parameters and "PGCONNECT_TIMEOUT" not in os.environ:
+        parameters["connect_timeout"] = CONNECT_TIMEOUT_S
+    if purpose == "observe":
+        parameters["options"] = _options(parameters.get("options"))
+    try:
+        connection = psycopg.connect(**parameters, autocommit=True)
+    except (psycopg.Error, UnicodeError) as error:
+        raise _connection_error(error, parameters) from None
+    if connection.info.server_version < OLDEST_VERSION:
+        found = connection.info.parameter_status("server_version") or "too old"
+        connection.close()
+        raise UserError(
+            f"the server at {address(parameters)} is PostgreSQL {found}",
+            "pgstow needs PostgreSQL 14 or newer",
+        )
+    return connection
+
+
+def _parameters(dsn: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo.conninfo_to_dict(dsn))
+    except psycopg.ProgrammingError:
+        # libpq's message quotes the string, which may hold a password.
+        raise UserError(
+            "the connection string is not one libpq understands",
+            "write it like 'host=db1 dbname=shop user=monitor' or postgresql://monitor@db1/shop",
+        ) from None
+
+
+def _options(given: Any) -> str:
+    """The session's settings as startup options, so that none outlives it behind a pooler."""
+    wanted = " ".join(f"-c {name}={value}" for name, value in _OBSERVING.items())
+    return " ".join(filter(None, (str(given or os.environ.get("PGOPTIONS", "")), wanted)))
+
+
+def redacted_dsn(dsn: str) -> str:
+    """The connection string without its secrets, for people and files."""
+    return conninfo.make_conninfo(
+        **{name: value for name, value in _parameters(dsn).items() if name not in _SECRETS}
+    )
+
+
+def address(parameters: dict[str, Any]) -> str:
+    """``host:port`` as libpq would resolve it, for messages."""
+    known = {
+        option.keyword.decode(): option.val.decode(errors="replace")
+        for option in psycopg.pq.Conninfo.get_defaults()
+        if option.val
+    }
+    known |= {name: str(value) for name, value in parameters.items() if value is not None}
+    host = known.get("host") or known.get("hostaddr") or "the local socket"
+    return f"{host}:{known.get('port', '5432')}"
+
+
+# What libpq or the server says, in English; any other text gets the general remedy.
+_REMEDIES = (
+    (r"password authentication failed|no password supplied", "check the password in ~/.pgpass"),
+    (r"no pg_hba\.conf entry", "add a line for this role and database to the server's pg_hba.conf"),
+    (r"(Peer|Ident|GSSAPI|LDAP|PAM|certificate) authentication failed", "check the role's name"),
+    (r'role ".*" does not exist', "create the role, or name another with user= in --dsn"),
+    (r'database ".*" does not exist', "name an existing database with dbname= in --dsn"),
+    (r"permission denied for database", "GRANT CONNECT ON that DATABASE to the role"),
+    (r"definition of service", "check PGSERVICE and the service file"),
+    (r"could not translate host name", "check the host's name in --dsn or PGHOST"),
+    (r"too many clients|remaining connection slots", "free a connection slot and try again"),
+    (r"starting up|shutting down|recovery mode", "try again when the server is up"),
+    (r"unsupported startup parameter", "connect to the server itself, not through a pooler"),
+)
+
+
+def _connection_error(error: Exception, parameters: dict[str, Any]) -> UserError:
+    reason = _reason(error)
+    for secret in _SECRETS:
+        if parameters.get(secret):
+            reason = reason.replace(str(parameters[secret]), "***")
+    remedy = next(
+        (remedy for pattern, remedy in _REMEDIES if re.search(pattern, reason)),
+        "check that the server runs and that --dsn, PGHOST and PGPORT name it",
+    )
+    return UserError(f"cannot connect to PostgreSQL at {address(parameters)}: {reason}", remedy)
+
+
+def _reason(error: Exception) -> str:
+    """The part of libpq's message after the address, which the caller names itself."""
+    text = " ".join(str(error).split())
+    text = re.sub(r"^(connection failed: |connection is bad: )+", "", text)
+    text = re.sub(r"^connection (to server )?(at|on) .*? failed: ", "", text)
+    text = re.sub(r" Is the server running .*\?$", "", text)
+    return text.removeprefix("FATAL:").strip()
+
+
+@contextmanager
+def server_errors(doing: str) -> Iterator[None]:
+    """Turn what psycopg raises inside into a :class:`ServerError` that says what was being done."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        raise ServerError(f"{doing} failed: {_reason(error)}", "see the server's log") from error
+    except psycopg.Error as error:
+        raise ServerError(f"{doing} failed: {_reason(error)}") from error
+
+
+def require_monitor(connection: Connection) -> None:
+    """Refuse a role that may not read the statistics of others' sessions and every setting."""
+    with server_errors("reading the role's rights"):
+        row = connection.execute(
+            "SELECT current_user, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')"
+            " AND pg_has_role(current_user, 'pg_read_all_settings', 'USAGE')"
+        ).fetchone()
+    assert row is not None
+    if not row[1]:
+        role = sql.Identifier(row[0]).as_string(connection)
+        raise UserError(
+            f"role {role} lacks the rights of pg_monitor",
+            f"as a superuser: GRANT pg_monitor TO {role}",
+        )

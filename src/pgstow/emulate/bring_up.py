@@ -1,0 +1,237 @@
+"""Make a layout's volumes: a reconciliation that can be killed anywhere and run again."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgstow.emulate import calibrate, process, reconcile, requirements, take_down, volumes
+from pgstow.emulate.control import Control
+from pgstow.emulate.observation import observe
+from pgstow.emulate.reconcile import Action, Wanted
+from pgstow.emulate.state import State, StateDirectory, VolumeState
+from pgstow.emulate.status import EmulatorStatus, read_status
+from pgstow.host import loops, mounts, processes
+from pgstow.model import Device, HostCap, Layout, Warning
+
+Progress = Callable[[float, float], None]
+
+
+def plan_up(
+    layout: Layout,
+    devices: Sequence[Device],
+    host_cap: HostCap | None,
+    *,
+    state_directory: Path,
+    prune: bool = False,
+) -> tuple[Action, ...]:
+    """What :func:`up` would do now; changes nothing."""
+    wanted = reconcile.pair(layout, devices)
+    return _plan(_look(StateDirectory(state_directory)), wanted, host_cap, prune)
+
+
+def up(
+    layout: Layout,
+    devices: Sequence[Device],
+    host_cap: HostCap | None,
+    *,
+    state_directory: Path,
+    prune: bool = False,
+    owner: str | None = None,
+    progress: Progress | None = None,
+) -> EmulatorStatus:
+    """Make the volumes of a layout be there, limited and mounted, and nothing else changed.
+
+    ``devices`` are the catalog's, one per volume and of its name. Volumes that are up and not in
+    the layout stay, unless ``prune``. ``owner`` is given the top directory of new filesystems.
+    """
+    directory = StateDirectory(state_directory)
+    wanted = reconcile.pair(layout, devices)
+    requirements.require(volume.filesystem for volume in layout.volumes)
+    with directory.locked():
+        seen = _look(directory)
+        actions = _plan(seen, wanted, host_cap, prune)
+        state = seen.state if seen.is_running else None
+        run = _Run(directory, state or State(processes.boot_id()), wanted, host_cap, owner)
+        for done, action in enumerate(actions):
+            if progress is not None:
+                progress(done, len(actions))
+            run.act(action)
+        status = read_status(directory.path)
+    warnings = (*run.warnings, *status.warnings)
+    return replace(status, actions=actions, warnings=warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is on the machine: true where a server runs, else only what was recorded."""
+
+    state: State | None
+    is_running: bool
+    has_leftovers: bool
+    unlimited: frozenset[str] = frozenset()  # volumes whose limits are off
+
+
+def _look(directory: StateDirectory) -> _Seen:
+    server = process.running(directory)
+    if server is None:
+        has_leftovers = directory.state_file.exists() or directory.pid_file.exists()
+        return _Seen(directory.read(), is_running=False, has_leftovers=has_leftovers)
+    unlimited = frozenset(v.name for v in server.volumes if not v.limits_enabled)
+    return _Seen(observe(directory, directory.read(), server), True, False, unlimited)
+
+
+def _plan(
+    seen: _Seen, wanted: Sequence[Wanted], host_cap: HostCap | None, prune: bool
+) -> tuple[Action, ...]:
+    ours = () if seen.state is None else seen.state.volumes
+    for entry in wanted:
+        _check_mount_point(entry, wanted, ours)
+    return reconcile.plan_up(
+        wanted,
+        host_cap,
+        seen.state if seen.is_running else None,
+        is_running=seen.is_running,
+        has_leftovers=seen.has_leftovers,
+        unlimited=seen.unlimited,
+        prune=prune,
+    )
+
+
+def _check_mount_point(
+    entry: Wanted, wanted: Sequence[Wanted], ours: Sequence[VolumeState]
+) -> None:
+    """Find a wrong mount point before anything is made."""
+    mount = Path(entry.volume.mount)
+    if any(Path(other.volume.mount) in mount.parents for other in wanted):
+        return  # it will be inside another new volume
+    if any(other.is_mounted and Path(other.volume.mount) == mount for other in ours):
+        return  # ours: what is to become of it is the plan's to say
+    volumes.check_mount_point(entry.volume)
+
+
+@dataclass
+class _Run:
+    """One run of :func:`up`; ``state`` is written down before and after each action."""
+
+    directory: StateDirectory
+    state: State
+    wanted: Sequence[Wanted]
+    host_cap: HostCap | None
+    owner: str | None
+    warnings: list[Warning] = field(default_factory=list)
+
+    @property
+    def control(self) -> Control:
+        return Control(self.directory.control)
+
+    def note(self, state: State | None = None) -> None:
+        if state is not None:
+            self.state = state
+        self.directory.write(self.state)
+
+    def note_volume(self, entry: VolumeState) -> None:
+        self.note(self.state.with_volume(entry))
+
+    def act(self, action: Action) -> None:
+        """Do one action."""
+        match action.kind:
+            case "clear":
+                self.warnings += take_down.clear(self.directory).warnings
+            case "start server":
+                self.note()
+                process.start(self.directory, None)
+            case "calibrate":
+                self.calibrate()
+            case "set host cap":
+                self.control.set_host(self.host_cap)
+                self.note(replace(self.state, host_cap=self.host_cap))
+            case "keep":
+                pass
+            case _:
+                assert action.volume is not None
+                self.act_on_volume(action, action.volume)
+
+    def act_on_volume(self, action: Action, name: str) -> None:
+        if action.kind == "unmount":
+            self.unmount(name)
+        elif action.kind == "remove":
+            self.remove(name)
+        else:
+            entry = next(entry for entry in self.wanted if entry.volume.name == name)
+            match action.kind:
+                case "add":
+                    self.add(entry)
+                case "change":
+                    self.change(entry)
+                case "attach":
+                    self.attach(name)
+                case "format":
+                    self.format(name)
+                case "mount":
+                    self.mount(name)
+                case "enable limits":
+                    self.control.set_limits(True, name)
+
+    def calibrate(self) -> None:
+        self.control.set_host(None)
+        compensation_us = calibrate.calibrate(self.directory)
+        self.control.set_host(self.state.host_cap)
+        self.note(replace(self.state, compensation_us=compensation_us))
+
+    def add(self, entry: Wanted) -> None:
+        self.note_volume(VolumeState(entry.volume, entry.device))
+        self.control.add(entry.device)
+        self.control.set_limits(False, entry.volume.name)
+
+    def change(self, entry: Wanted) -> None:
+        present = self.volume(entry.volume.name)
+        if present.device != entry.device:
+            self.control.set(entry.device)
+        self.note_volume(replace(present, volume=entry.volume, device=entry.device))
+
+    def attach(self, name: str) -> None:
+        loop = volumes.attach(self.directory.mountpoint / name)
+        self.note_volume(replace(self.volume(name), loop=loop))
+
+    def format(self, name: str) -> None:
+        entry = self.volume(name)
+        self.control.set_limits(False, name)
+        volumes.format_device(entry.volume, _device(entry))
+        self.note_volume(replace(entry, is_formatted=True))
+
+    def mount(self, name: str) -> None:
+        entry = self.volume(name)
+        mount = Path(entry.volume.mount)
+        made = entry.directories_made + volumes.missing_directories(mount)
+        self.note_volume(replace(entry, directories_made=made))
+        mount.mkdir(parents=True, exist_ok=True)
+        volumes.check_mount_point(entry.volume)
+        volumes.mount(entry.volume, _device(entry))
+        if self.owner is not None:
+            shutil.chown(mount, self.owner, self.owner)
+        self.note_volume(replace(self.volume(name), is_mounted=True))
+
+    def unmount(self, name: str) -> None:
+        entry = self.volume(name)
+        for mount in mounts.mounts_of(_device(entry)):
+            mounts.unmount(mount)
+        volumes.remove_directories(entry.directories_made)
+        self.note_volume(replace(entry, is_mounted=False, directories_made=()))
+
+    def remove(self, name: str) -> None:
+        entry = self.volume(name)
+        if entry.loop is not None:
+            loops.detach(entry.loop)
+        self.control.remove(name)
+        self.note(self.state.without_volume(name))
+
+    def volume(self, name: str) -> VolumeState:
+        entry = self.state.find(name)
+        assert entry is not None, f"no volume {name} in the state"
+        return entry
+
+
+def _device(entry: VolumeState) -> str:
+    assert entry.loop is not None, f"volume {entry.volume.name} has no loop device"
+    return entry.loop.device

@@ -1,0 +1,122 @@
+"""Talk to the emulator's server over its control socket."""
+
+import json
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from pgstow.model import Device, HostCap
+from pgstow.model.errors import HostError
+
+_TIMEOUT_S = 10.0
+
+
+class ServerGoneError(HostError):
+    """The server does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerVolume:
+    """One volume as its server sees it; times are sums over all operations."""
+
+    name: str
+    size_bytes: int
+    resident_bytes: int
+    reads: int
+    writes: int
+    flushes: int
+    read_bytes: int
+    write_bytes: int
+    read_us_total: float
+    write_us_total: float
+    in_flight: int
+    limits_enabled: bool
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The server's answer to ``status``."""
+
+    pid: int
+    compensation_us: float
+    limits_enabled: bool
+    host: HostCap | None
+    volumes: tuple[ServerVolume, ...]
+
+    def find(self, name: str) -> ServerVolume | None:
+        """The volume of that name, if it is up."""
+        return next((volume for volume in self.volumes if volume.name == name), None)
+
+
+_STATUS = TypeAdapter(ServerStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A server's control socket; each command is a connection of its own."""
+
+    path: Path
+    timeout_s: float = _TIMEOUT_S
+
+    def status(self) -> ServerStatus:
+        """What the server has and has done."""
+        return _STATUS.validate_python(self._ask({"command": "status"}))
+
+    def add(self, device: Device) -> None:
+        """Make a volume: a new file, all zeros."""
+        self._ask({"command": "add", "device": asdict(device)})
+
+    def set(self, device: Device) -> None:
+        """Change a volume's limits and latency while it is in use."""
+        self._ask({"command": "set", "device": asdict(device)})
+
+    def remove(self, name: str) -> None:
+        """Remove a volume and what is in it."""
+        self._ask({"command": "remove", "name": name})
+
+    def set_host(self, cap: HostCap | None) -> None:
+        """Change the cap that all volumes share."""
+        self._ask({"command": "host", "host": None if cap is None else asdict(cap)})
+
+    def set_limits(self, enabled: bool, name: str | None = None) -> None:
+        """Switch limits and latency on or off, of one volume or of all."""
+        only = {} if name is None else {"name": name}
+        self._ask({"command": "limits", "enabled": enabled, **only})
+
+    def set_compensation(self, compensation_us: float) -> None:
+        """Change what is taken off each operation's latency for the way to the server and back."""
+        self._ask({"command": "compensation", "us": compensation_us})
+
+    def shutdown(self) -> None:
+        """End the server."""
+        self._ask({"command": "shutdown"})
+
+    def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
+        try:
+            answer = json.loads(self._exchange(json.dumps(command).encode() + b"\n"))
+        except (OSError, ValueError) as error:
+            raise ServerGoneError(
+                f"the emulator's server does not answer on {self.path}: {error}",
+                "run pgstow emulate down, then up",
+            ) from error
+        if not answer.get("ok"):
+            reason = answer.get("error", "no reason given")
+            raise HostError(f"the emulator's server refused {command['command']}: {reason}")
+        return dict(answer)
+
+    def _exchange(self, line: bytes) -> bytes:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(self.timeout_s)
+            connection.connect(str(self.path))
+            connection.sendall(line)
+            received = b""
+            while not received.endswith(b"\n"):
+                part = connection.recv(65536)
+                if not part:
+                    break
+                received += part
+        return received

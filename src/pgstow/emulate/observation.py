@@ -1,0 +1,50 @@
+"""Bring a recorded state in line with what is on the machine now."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pgstow.emulate.calibrate import CALIBRATION_VOLUME
+from pgstow.emulate.control import ServerStatus
+from pgstow.emulate.state import State, StateDirectory, VolumeState
+from pgstow.host import loops, mounts, processes
+from pgstow.model.errors import HostError
+
+
+def observe(directory: StateDirectory, recorded: State | None, server: ServerStatus) -> State:
+    """The true state while a server runs. A volume it does not have is gone with its contents."""
+    state = recorded or State(processes.boot_id())
+    unknown = [
+        volume.name
+        for volume in server.volumes
+        if volume.name != CALIBRATION_VOLUME and state.find(volume.name) is None
+    ]
+    if unknown:
+        raise HostError(
+            f"the emulator has volumes that are not in its record: {', '.join(unknown)}",
+            f"run pgstow emulate down --state-dir {directory.path}, then up",
+        )
+    entries = (_observe_volume(directory, entry, server) for entry in state.volumes)
+    found = tuple(entry for entry in entries if entry is not None)
+    return replace(state, host_cap=server.host, volumes=found)
+
+
+def _observe_volume(
+    directory: StateDirectory, entry: VolumeState, server: ServerStatus
+) -> VolumeState | None:
+    present = server.find(entry.volume.name)
+    if present is None:
+        return None
+    loop = entry.loop
+    if loop is None or not loops.is_attached(loop):
+        # Attached by a run that was killed before it could note the loop device.
+        found = loops.of_file(directory.mountpoint / entry.volume.name)
+        loop = found[0] if found else None
+    paths = () if loop is None else tuple(mount.path for mount in mounts.mounts_of(loop.device))
+    is_mounted = str(Path(entry.volume.mount).resolve()) in paths
+    return replace(
+        entry,
+        device=present.device,
+        loop=loop,
+        is_mounted=is_mounted,
+        is_formatted=entry.is_formatted or bool(paths),
+    )

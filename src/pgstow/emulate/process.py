@@ -1,0 +1,102 @@
+"""Start, find and end the emulator's server."""
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+
+from pgstow.emulate.control import Control, ServerGoneError, ServerStatus
+from pgstow.emulate.state import StateDirectory, write_atomically
+from pgstow.host import mounts, processes
+from pgstow.model import HostCap
+from pgstow.model.errors import HostError
+
+_START_TIMEOUT_S = 15.0
+_END_TIMEOUT_S = 5.0
+_POLL_S = 0.02
+_SEED = 1  # of the latencies drawn: the same sequence at every start
+
+
+def running(directory: StateDirectory) -> ServerStatus | None:
+    """The server's status; None where no server runs, or it does not answer."""
+    identity = directory.server()
+    if identity is None or not processes.is_running(identity):
+        return None
+    try:
+        return Control(directory.control).status()
+    except ServerGoneError:
+        return None
+
+
+def start(directory: StateDirectory, host_cap: HostCap | None) -> ServerStatus:
+    """Start a server without volumes and wait until it answers."""
+    directory.mountpoint.mkdir(parents=True, exist_ok=True)
+    config: dict[str, object] = {
+        "mountpoint": str(directory.mountpoint),
+        "control": str(directory.control),
+        "host": None if host_cap is None else asdict(host_cap),
+        "seed": _SEED,
+        "compensation_us": 0.0,
+        "volumes": [],
+    }
+    write_atomically(directory.config_file, json.dumps(config, indent=2).encode())
+    with directory.log_file.open("wb") as log:
+        # It returns at once: the server itself is this child's child, in a session of its own.
+        subprocess.run(
+            [sys.executable, "-m", "pgstow.emulate.server", str(directory.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            timeout=_START_TIMEOUT_S,
+            check=False,
+        )
+    return _wait_until_answering(directory)
+
+
+def _wait_until_answering(directory: StateDirectory) -> ServerStatus:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        status = running(directory)
+        if status is not None and mounts.mount_at(directory.mountpoint) is not None:
+            return status
+        identity = directory.server()
+        if identity is not None and not processes.is_running(identity):
+            raise HostError(
+                f"the emulator's server did not start: {_last_line(directory)}",
+                f"see {directory.log_file}",
+            )
+        time.sleep(_POLL_S)
+    raise HostError(
+        f"the emulator's server did not answer within {_START_TIMEOUT_S:g} s:"
+        f" {_last_line(directory)}",
+        f"see {directory.log_file}",
+    )
+
+
+def _last_line(directory: StateDirectory) -> str:
+    try:
+        lines = directory.log_file.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "it printed nothing"
+
+
+def stop(directory: StateDirectory) -> None:
+    """End the server if it runs: asked first, then by signals to that very process."""
+    identity = directory.server()
+    if identity is None or not processes.is_running(identity):
+        return
+    try:
+        Control(directory.control, timeout_s=_END_TIMEOUT_S).shutdown()
+    except HostError:
+        pass
+    else:
+        if processes.wait_until_gone(identity, patience_s=_END_TIMEOUT_S):
+            return
+    if not processes.end(identity, patience_s=_END_TIMEOUT_S):
+        raise HostError(
+            f"the emulator's server (pid {identity.pid}) does not end",
+            "find out what it waits for; its log is " + str(directory.log_file),
+        )

@@ -1,0 +1,212 @@
+"""What to do so that the volumes that are up become those of a layout: pure, wanted and actual in.
+
+``actual`` must be true: the state as observed on the machine, not as it was last recorded.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from pgstow.emulate.state import State, VolumeState
+from pgstow.model import Device, HostCap, Layout, Volume
+from pgstow.model.errors import LayoutError, UserError
+from pgstow.units import MIB, format_rate, format_size
+
+ActionKind = Literal[
+    "clear",
+    "start server",
+    "calibrate",
+    "set host cap",
+    "unmount",
+    "remove",
+    "change",
+    "add",
+    "attach",
+    "format",
+    "mount",
+    "enable limits",
+    "keep",
+]
+XFS_MIN_BYTES = 300 * MIB  # mkfs.xfs from xfsprogs 5.19 on refuses less
+EXT4_MIN_BYTES = 8 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A volume of the layout and its device."""
+
+    volume: Volume
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do; ``text`` says it to a person."""
+
+    kind: ActionKind
+    text: str
+    volume: str | None = None
+
+
+def pair(layout: Layout, devices: Sequence[Device]) -> tuple[Wanted, ...]:
+    """Join a layout's volumes with their devices, and refuse what cannot be made."""
+    by_name = {device.name: device for device in devices}
+    wanted = []
+    for volume in layout.volumes:
+        device = by_name.get(volume.name)
+        assert device is not None, f"no device was given for volume {volume.name}"
+        least = XFS_MIN_BYTES if volume.filesystem == "xfs" else EXT4_MIN_BYTES
+        if device.size_bytes < least:
+            raise LayoutError(
+                f"volume {volume.name} of {format_size(device.size_bytes)} is too small for"
+                f" {volume.filesystem}",
+                f"make it at least {format_size(least)}",
+            )
+        wanted.append(Wanted(volume, device))
+    return tuple(sorted(wanted, key=lambda entry: PurePosixPath(entry.volume.mount).parts))
+
+
+def plan_up(
+    wanted: Sequence[Wanted],
+    host_cap: HostCap | None,
+    actual: State | None,
+    *,
+    is_running: bool,
+    has_leftovers: bool = False,
+    unlimited: Collection[str] = (),
+    prune: bool = False,
+) -> tuple[Action, ...]:
+    """The actions in their order. None but "keep" where all is as wanted already.
+
+    ``has_leftovers`` says that a server which no longer runs left something behind, ``unlimited``
+    names the volumes whose limits are switched off.
+    """
+    state = actual or State(boot_id="")
+    strangers = _strangers(wanted, state)
+    if not prune:
+        _refuse_mount_conflicts(wanted, strangers)
+    return (
+        *_clear(has_leftovers),
+        *_server(state, host_cap, is_running),
+        *(action for entry in strangers for action in _drop(entry, prune)),
+        *(action for entry in reversed(wanted) for action in _release(entry, state)),
+        *(action for entry in wanted for action in _make(entry, state, unlimited)),
+    )
+
+
+def _clear(has_leftovers: bool) -> list[Action]:
+    text = "remove what a server that has ended left behind; its volumes' contents are gone"
+    return [Action("clear", text)] if has_leftovers else []
+
+
+def _server(state: State, host_cap: HostCap | None, is_running: bool) -> list[Action]:
+    actions = []
+    if not is_running:
+        actions.append(Action("start server", "start the emulator's server"))
+    if not is_running or state.compensation_us is None:
+        text = "measure this machine's own latency, to take it off the volumes'"
+        actions.append(Action("calibrate", text))
+    if state.host_cap != host_cap:
+        actions.append(Action("set host cap", f"set the host's cap: {describe_cap(host_cap)}"))
+    return actions
+
+
+def _strangers(wanted: Sequence[Wanted], state: State) -> tuple[VolumeState, ...]:
+    names = {entry.volume.name for entry in wanted}
+    found = (entry for entry in state.volumes if entry.volume.name not in names)
+    return tuple(sorted(found, key=lambda e: PurePosixPath(e.volume.mount).parts, reverse=True))
+
+
+def _refuse_mount_conflicts(wanted: Sequence[Wanted], strangers: Sequence[VolumeState]) -> None:
+    taken = {entry.volume.mount: entry.volume.name for entry in strangers if entry.is_mounted}
+    for entry in wanted:
+        if entry.volume.mount in taken:
+            raise UserError(
+                f"volume {entry.volume.name}: volume {taken[entry.volume.mount]}, which the layout"
+                f" does not have, is mounted at {entry.volume.mount}",
+                "remove it with --prune, or choose another mount",
+            )
+
+
+def _drop(entry: VolumeState, prune: bool) -> list[Action]:
+    name = entry.volume.name
+    if not prune:
+        return [Action("keep", f"keep {name}, which the layout does not have (--prune)", name)]
+    actions = []
+    if entry.is_mounted:
+        actions.append(Action("unmount", f"unmount {name} from {entry.volume.mount}", name))
+    return [*actions, Action("remove", f"remove {name} and all that is on it", name)]
+
+
+def _release(entry: Wanted, state: State) -> list[Action]:
+    """Take down what must be before the volume can be as wanted."""
+    present = state.find(entry.volume.name)
+    if present is None or not present.is_mounted:
+        return []
+    old, new = present.volume, entry.volume
+    if (old.mount, old.mount_options) == (new.mount, new.mount_options):
+        return []
+    return [Action("unmount", f"unmount {new.name} from {old.mount}", new.name)]
+
+
+def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Action]:
+    name, volume = entry.volume.name, entry.volume
+    present = state.find(name)
+    actions = []
+    if present is None:
+        actions.append(Action("add", f"add {name}: {describe_device(entry.device)}", name))
+    else:
+        _refuse_rebuild(entry, present)
+        if present.device != entry.device:
+            text = f"change {name} to {describe_device(entry.device)}"
+            actions.append(Action("change", text, name))
+        elif present.volume != volume:
+            actions.append(Action("change", f"note the changed description of {name}", name))
+    if present is None or present.loop is None:
+        actions.append(Action("attach", f"make a loop device of {name}", name))
+    if present is None or not present.is_formatted:
+        actions.append(Action("format", f"make {volume.filesystem} on {name}", name))
+    if present is None or not present.is_mounted or _release(entry, state):
+        actions.append(Action("mount", f"mount {name} at {volume.mount}", name))
+    if present is None or not present.is_mounted or name in unlimited:
+        actions.append(Action("enable limits", f"switch the limits of {name} on", name))
+    return actions
+
+
+def _refuse_rebuild(entry: Wanted, present: VolumeState) -> None:
+    """Refuse a change that would lose what is on the volume."""
+    name = entry.volume.name
+    remedy = "take the volumes down first: pgstow emulate down"
+    if present.device.size_bytes != entry.device.size_bytes:
+        old, new = format_size(present.device.size_bytes), format_size(entry.device.size_bytes)
+        message = f"volume {name} is up with {old} and cannot change its size to {new}"
+        raise UserError(message, remedy)
+    old_file_system = (present.volume.filesystem, present.volume.mkfs_options)
+    if old_file_system != (entry.volume.filesystem, entry.volume.mkfs_options):
+        message = f"volume {name} is up as {present.volume.filesystem} with other options"
+        raise UserError(message, remedy)
+
+
+def describe_device(device: Device) -> str:
+    """A device's size and limits for people."""
+    parts = [format_size(device.size_bytes)]
+    if device.iops is not None:
+        parts.append(f"{device.iops:,.0f} IOPS")
+    if device.bytes_per_second is not None:
+        parts.append(format_rate(device.bytes_per_second))
+    if device.stripes > 1:
+        parts.append(f"{device.stripes} stripes of {format_size(device.chunk_bytes)}")
+    return ", ".join(parts)
+
+
+def describe_cap(cap: HostCap | None) -> str:
+    """A host's cap for people."""
+    if cap is None or (cap.iops is None and cap.bytes_per_second is None):
+        return "none"
+    parts = []
+    if cap.iops is not None:
+        parts.append(f"{cap.iops:,.0f} IOPS")
+    if cap.bytes_per_second is not None:
+        parts.append(format_rate(cap.bytes_per_second))
+    return ", ".join(parts)

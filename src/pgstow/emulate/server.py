@@ -1,0 +1,44 @@
+"""The emulator's server process: ``python -m pgstow.emulate.server STATE_DIRECTORY``.
+
+It leaves its starter's session, says who it is in the pid file under a lock that it keeps while
+it lives, and then serves until it is told to stop.
+"""
+
+import fcntl
+import os
+import sys
+from pathlib import Path
+
+from pgstow.emulate.state import StateDirectory, write_identity
+from pgstow.host import processes
+
+
+def main(arguments: list[str]) -> int:
+    """Become the server of a state directory; returns at once in the starter's child."""
+    directory = StateDirectory(Path(arguments[0]))
+    config = directory.config_file.read_text()
+    # A second fork gives the server to init, so that no starter has to reap it.
+    if os.fork() != 0:
+        os._exit(0)
+    os.setsid()
+    os.umask(0o077)
+    descriptor = os.open(directory.pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"a server already runs in {directory.path}", file=sys.stderr)
+        return 1
+    directory.control.unlink(missing_ok=True)  # of a server that was killed
+    identity = processes.identify(os.getpid())
+    assert identity is not None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, write_identity(identity), 0)
+
+    from pgstow import _native
+
+    _native.serve(config)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

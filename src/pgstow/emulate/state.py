@@ -1,0 +1,177 @@
+"""What the emulator has made on this machine, on disk, so that any later run can undo it."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from pgstow.host.loops import Loop
+from pgstow.host.processes import ProcessIdentity
+from pgstow.model import Device, HostCap, Volume
+from pgstow.model.errors import HostError
+
+DEFAULT_STATE_DIRECTORY = Path("/run/pgstow/emulator")
+STATE_VERSION = 1
+_SOCKET_PATH_MAX = 107  # sockaddr_un.sun_path, less its NUL
+_LOCK_PATIENCE_S = 30.0
+_LOCK_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeState:
+    """One volume: what it is, and how far it has been made."""
+
+    volume: Volume
+    device: Device
+    loop: Loop | None = None
+    is_formatted: bool = False
+    is_mounted: bool = False
+    directories_made: tuple[str, ...] = ()  # outermost first
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All of it. ``boot_id`` tells a state left over from before a reboot."""
+
+    boot_id: str
+    compensation_us: float | None = None  # None: not calibrated yet
+    host_cap: HostCap | None = None
+    volumes: tuple[VolumeState, ...] = ()
+    version: int = STATE_VERSION
+
+    def find(self, name: str) -> VolumeState | None:
+        """The volume of that name, if there is one."""
+        return next((entry for entry in self.volumes if entry.volume.name == name), None)
+
+    def with_volume(self, changed: VolumeState) -> "State":
+        """The state with one volume added or replaced."""
+        name = changed.volume.name
+        if self.find(name) is None:
+            return replace(self, volumes=(*self.volumes, changed))
+        entries = (changed if entry.volume.name == name else entry for entry in self.volumes)
+        return replace(self, volumes=tuple(entries))
+
+    def without_volume(self, name: str) -> "State":
+        """The state with one volume gone."""
+        kept = tuple(entry for entry in self.volumes if entry.volume.name != name)
+        return replace(self, volumes=kept)
+
+
+_STATE = TypeAdapter(State)
+_IDENTITY = TypeAdapter(ProcessIdentity)
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """The directory of one emulator: its state file, server, socket, log and volume files."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", self.path.absolute().resolve())
+        if len(os.fsencode(self.control)) > _SOCKET_PATH_MAX:
+            raise HostError(
+                f"state directory {self.path} has too long a path for a socket",
+                f"choose one of at most {_SOCKET_PATH_MAX - len('/control.sock')} bytes",
+            )
+
+    @property
+    def state_file(self) -> Path:
+        """The recorded state."""
+        return self.path / "state.json"
+
+    @property
+    def config_file(self) -> Path:
+        """The server's configuration at its start."""
+        return self.path / "server.json"
+
+    @property
+    def pid_file(self) -> Path:
+        """The server's identity; the server holds a lock on it while it lives."""
+        return self.path / "server.pid"
+
+    @property
+    def log_file(self) -> Path:
+        """What the server printed."""
+        return self.path / "server.log"
+
+    @property
+    def control(self) -> Path:
+        """The server's control socket."""
+        return self.path / "control.sock"
+
+    @property
+    def mountpoint(self) -> Path:
+        """Where the server's files are: one per volume."""
+        return self.path / "volumes"
+
+    def read(self) -> State | None:
+        """The recorded state; None where nothing was recorded."""
+        try:
+            text = self.state_file.read_text()
+        except FileNotFoundError:
+            return None
+        except PermissionError as error:
+            raise HostError(f"{self.state_file} may not be read", "run this as root") from error
+        try:
+            return _STATE.validate_json(text)
+        except ValidationError as error:
+            raise HostError(
+                f"{self.state_file} is not a state this version of pgstow knows",
+                "remove the volumes with the version that made them, or delete the file and run"
+                " pgstow emulate down",
+            ) from error
+
+    def write(self, state: State) -> None:
+        """Record the state, whole or not at all."""
+        write_atomically(self.state_file, _STATE.dump_json(state, indent=2))
+
+    def server(self) -> ProcessIdentity | None:
+        """The recorded server, running or not."""
+        try:
+            return _IDENTITY.validate_json(self.pid_file.read_text())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other ``up`` and ``down`` of this directory out."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("a+") as file:
+            deadline = time.monotonic() + _LOCK_PATIENCE_S
+            while not _try_lock(file.fileno()):
+                if time.monotonic() > deadline:
+                    raise HostError(
+                        f"another pgstow emulate is at work in {self.path}",
+                        "wait until it has ended",
+                    )
+                time.sleep(_LOCK_POLL_S)
+            yield
+
+
+def write_identity(identity: ProcessIdentity) -> bytes:
+    """The text of a pid file."""
+    return _IDENTITY.dump_json(identity)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader, or a crash, finds the old content or the new."""
+    draft = path.with_name(f"{path.name}.new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,147 @@
+"""What the emulator has up: for people, for JSON, and for whoever maps mounts to volume types."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgstow.emulate import process
+from pgstow.emulate.control import Control, ServerStatus
+from pgstow.emulate.reconcile import Action
+from pgstow.emulate.state import State, StateDirectory, VolumeState
+from pgstow.host import loops
+from pgstow.model import Device, HostCap, Warning
+from pgstow.model.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedVolume:
+    """A volume that is mounted, and what it stands for."""
+
+    name: str
+    type: str
+    loop_device: str
+    mount: str
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeStatus:
+    """One volume; counters are since it was added, None where no server answers."""
+
+    name: str
+    type: str
+    size_bytes: int
+    filesystem: str
+    mount: str
+    is_mounted: bool
+    loop_device: str | None
+    device: Device
+    resident_bytes: int | None = None
+    reads: int | None = None
+    writes: int | None = None
+    flushes: int | None = None
+    read_bytes: int | None = None
+    write_bytes: int | None = None
+    read_us_mean: float | None = None
+    write_us_mean: float | None = None
+    in_flight: int | None = None
+    limits_enabled: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorStatus:
+    """All of it. ``actions`` are those of the ``up`` that returned it."""
+
+    state_directory: str
+    is_running: bool
+    pid: int | None
+    compensation_us: float | None
+    limits_enabled: bool | None
+    host_cap: HostCap | None
+    volumes: tuple[VolumeStatus, ...]
+    warnings: tuple[Warning, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+def read_status(state_directory: Path) -> EmulatorStatus:
+    """What is up now; nothing recorded is no error."""
+    directory = StateDirectory(state_directory)
+    state = directory.read()
+    server = process.running(directory) if state is not None else None
+    volumes = () if state is None else state.volumes
+    return EmulatorStatus(
+        state_directory=str(directory.path),
+        is_running=server is not None,
+        pid=None if server is None else server.pid,
+        compensation_us=None if server is None else server.compensation_us,
+        limits_enabled=None if server is None else server.limits_enabled,
+        host_cap=None if server is None else server.host,
+        volumes=tuple(_volume(entry, server) for entry in volumes),
+        warnings=_warnings(state, server),
+    )
+
+
+def set_limits(state_directory: Path, enabled: bool) -> EmulatorStatus:
+    """Switch the limits and latencies of all volumes on or off."""
+    directory = StateDirectory(state_directory)
+    if process.running(directory) is None:
+        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+    Control(directory.control).set_limits(enabled)
+    return read_status(directory.path)
+
+
+def emulated_volumes(state_directory: Path) -> tuple[EmulatedVolume, ...]:
+    """The volumes that are mounted, with their types; none where no emulator is up."""
+    state = StateDirectory(state_directory).read()
+    return tuple(
+        EmulatedVolume(
+            entry.volume.name,
+            entry.volume.type,
+            entry.loop.device,
+            entry.volume.mount,
+            entry.device,
+        )
+        for entry in (() if state is None else state.volumes)
+        if entry.is_mounted and entry.loop is not None and loops.is_attached(entry.loop)
+    )
+
+
+def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
+    volume = entry.volume
+    present = None if server is None else server.find(volume.name)
+    status = VolumeStatus(
+        name=volume.name,
+        type=volume.type,
+        size_bytes=entry.device.size_bytes,
+        filesystem=volume.filesystem,
+        mount=volume.mount,
+        is_mounted=entry.is_mounted,
+        loop_device=None if entry.loop is None else entry.loop.device,
+        device=entry.device,
+    )
+    if present is None:
+        return status
+    return replace(
+        status,
+        resident_bytes=present.resident_bytes,
+        reads=present.reads,
+        writes=present.writes,
+        flushes=present.flushes,
+        read_bytes=present.read_bytes,
+        write_bytes=present.write_bytes,
+        read_us_mean=present.read_us_total / present.reads if present.reads else None,
+        write_us_mean=present.write_us_total / present.writes if present.writes else None,
+        in_flight=present.in_flight,
+        limits_enabled=present.limits_enabled,
+    )
+
+
+def _warnings(state: State | None, server: ServerStatus | None) -> tuple[Warning, ...]:
+    if state is None or server is not None:
+        return ()
+    return (
+        Warning(
+            "server-gone",
+            "the emulator's server has ended, and with it all that was on its volumes",
+            "run pgstow emulate down, or up to make them anew",
+        ),
+    )

@@ -1,0 +1,141 @@
+"""Undo whatever an emulator made, from whatever state it is found in.
+
+Everything is found by identity: loop devices by their sequence number or by the exact path of
+their file, mounts by the loop device they are of, the server by pid and start time.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgstow.emulate import process, volumes
+from pgstow.emulate.control import Control
+from pgstow.emulate.state import State, StateDirectory
+from pgstow.host import loops, mounts, processes
+from pgstow.host.loops import Loop
+from pgstow.model import Warning
+from pgstow.model.errors import HostError
+
+
+@dataclass
+class Cleanup:
+    """What was undone, and what the user must know of it."""
+
+    actions: list[str] = field(default_factory=list)
+    warnings: list[Warning] = field(default_factory=list)
+
+
+def down(state_directory: Path, *, force: bool = False) -> Cleanup:
+    """Unmount and remove every volume, and end the server; nothing to do is no error.
+
+    A filesystem in use is an error that names who uses it. ``force`` unmounts it lazily instead:
+    it goes when its last user does, and what was on it is lost at once.
+    """
+    directory = StateDirectory(state_directory)
+    if not directory.path.exists():
+        return Cleanup()
+    with directory.locked():
+        return clear(directory, force=force)
+
+
+def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
+    """The work of :func:`down`, for one who holds the lock."""
+    cleanup = Cleanup()
+    state = _recorded(directory, cleanup)
+    identity = directory.server()
+    is_alive = identity is not None and processes.is_running(identity)
+    if is_alive:
+        with suppress(HostError):  # what is still to be written back need not wait for limits
+            Control(directory.control).set_limits(False)
+    found = _loops(directory, state)
+    _unmount_all(directory, found, cleanup, force=force)
+    for loop in found:
+        _detach(loop, cleanup)
+    process.stop(directory)
+    if is_alive:
+        cleanup.actions.append("ended the server")
+    _unmount_files(directory, cleanup)
+    for entry in state.volumes:
+        volumes.remove_directories(entry.directories_made)
+    _remove_files(directory)
+    return cleanup
+
+
+def _recorded(directory: StateDirectory, cleanup: Cleanup) -> State:
+    """The record of this boot; loops and mounts of an earlier one went with it."""
+    try:
+        state = directory.read()
+    except HostError as error:
+        cleanup.warnings.append(Warning("state-unreadable", error.message))
+        state = None
+    if state is None:
+        return State(processes.boot_id())
+    return state
+
+
+def _loops(directory: StateDirectory, state: State) -> tuple[Loop, ...]:
+    recorded = [entry.loop for entry in state.volumes if entry.loop is not None]
+    if state.boot_id != processes.boot_id():
+        recorded = []  # sequence numbers start again at each boot
+    found = [loop for loop in recorded if loops.is_attached(loop)]
+    found += [loop for loop in loops.in_directory(directory.mountpoint) if loop not in found]
+    return tuple(found)
+
+
+def _unmount_all(
+    directory: StateDirectory, found: Iterable[Loop], cleanup: Cleanup, *, force: bool
+) -> None:
+    numbers = {Path(loop.device).stat().st_rdev for loop in found}
+    ours = [mount for mount in mounts.mounts() if mount.device_number in numbers]
+    for mount in reversed(ours):  # the latest first: it may lie inside an earlier one
+        _unmount(directory, mount, cleanup, force=force)
+        cleanup.actions.append(f"unmounted {mount.path}")
+
+
+def _unmount(
+    directory: StateDirectory, mount: mounts.Mount, cleanup: Cleanup, *, force: bool
+) -> None:
+    try:
+        mounts.unmount(mount)
+        return
+    except HostError as error:
+        is_answering = process.running(directory) is not None
+        if is_answering and not force:
+            raise
+        reason = error.message
+    if not is_answering:
+        # A server that hangs keeps the unmounting waiting; its end fails all I/O at once.
+        process.stop(directory)
+    with suppress(HostError):
+        mounts.unmount(mount)
+        return
+    mounts.unmount(mount, lazy=True)
+    remedy = "end those processes: the loop device is freed when the last of them is gone"
+    cleanup.warnings.append(Warning("unmounted-lazily", reason, remedy))
+
+
+def _detach(loop: Loop, cleanup: Cleanup) -> None:
+    if loops.detach(loop):
+        cleanup.actions.append(f"detached {loop.device}")
+    else:
+        message = f"{loop.device} is still in use and is freed when its last user ends"
+        cleanup.warnings.append(Warning("loop-in-use", message))
+
+
+def _unmount_files(directory: StateDirectory, cleanup: Cleanup) -> None:
+    """Unmount the server's own FUSE mount where it did not do so itself, as after kill -9."""
+    while (mount := mounts.mount_at(directory.mountpoint)) is not None:
+        try:
+            mounts.unmount(mount)
+        except HostError:
+            mounts.unmount(mount, lazy=True)
+        cleanup.actions.append(f"unmounted {mount.path}")
+
+
+def _remove_files(directory: StateDirectory) -> None:
+    for path in (directory.control, directory.pid_file, directory.config_file):
+        path.unlink(missing_ok=True)
+    if directory.mountpoint.exists():
+        directory.mountpoint.rmdir()
+    directory.state_file.unlink(missing_ok=True)  # last: until here, down can be run again

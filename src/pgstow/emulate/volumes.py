@@ -1,0 +1,79 @@
+"""Act on one volume: its loop device, filesystem and mount."""
+
+import errno
+import os
+import shlex
+from pathlib import Path
+
+from pgstow.emulate.calibrate import MAX_REQUEST_BYTES
+from pgstow.host import loops, mounts, programs
+from pgstow.host.loops import Loop
+from pgstow.model import Volume
+from pgstow.model.errors import HostError, UserError
+
+_FORMAT_TIMEOUT_S = 300.0
+
+
+def attach(file: Path) -> Loop:
+    """Make a loop device of a volume's file."""
+    return loops.attach(file, max_request_bytes=MAX_REQUEST_BYTES)
+
+
+def format_device(volume: Volume, device: str) -> None:
+    """Make the layout's filesystem; what an interrupted attempt left is overwritten."""
+    options = [part for option in volume.mkfs_options for part in shlex.split(option)]
+    if volume.filesystem == "xfs":
+        arguments = ["mkfs.xfs", "-q", "-f", "-K"]
+    else:
+        # A fresh device is all zeros already; writing them would cost the memory they take.
+        lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+        arguments = ["mkfs.ext4", "-q", "-F", "-E", lazy]
+    programs.run([*arguments, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
+
+
+def mount(volume: Volume, device: str) -> None:
+    """Mount a volume where the layout says."""
+    options = volume.mount_options
+    if volume.filesystem == "ext4" and "init_itable" not in ",".join(options):
+        # Else a kernel thread fills inode tables for a while and takes the volume's IOPS.
+        options = (*options, "noinit_itable")
+    mounts.mount(device, Path(volume.mount).resolve(), volume.filesystem, options)
+
+
+def check_mount_point(volume: Volume) -> None:
+    """Refuse a mount point that is not an empty directory of its own; a missing one will do."""
+    path = Path(volume.mount)
+    what = f"volume {volume.name}: mount point {path}"
+    try:
+        present = mounts.mount_at(path.resolve())
+        if present is not None:
+            remedy = "unmount it, or choose another mount in the layout"
+            raise UserError(f"{what} has {present.source} mounted on it already", remedy)
+        if next(path.iterdir(), None) is not None:
+            raise UserError(f"{what} is not empty", "empty it, or choose another in the layout")
+    except FileNotFoundError:
+        return
+    except NotADirectoryError as error:
+        raise UserError(f"{what} is not a directory", "choose another in the layout") from error
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:
+            raise HostError(f"{what} has a dead FUSE mount", f"run umount {path}") from error
+        raise HostError(f"{what} cannot be read: {error.strerror}") from error
+
+
+def missing_directories(path: Path) -> tuple[str, ...]:
+    """The directories to make so that a path exists, outermost first."""
+    missing: list[str] = []
+    while not path.exists():
+        missing.insert(0, str(path))
+        path = path.parent
+    return tuple(missing)
+
+
+def remove_directories(directories: tuple[str, ...]) -> None:
+    """Remove directories that were made for a mount, as far as nobody uses them."""
+    for directory in reversed(directories):
+        try:
+            os.rmdir(directory)  # noqa: PTH106  (a plain rmdir, never of a tree)
+        except OSError:
+            return

@@ -1,0 +1,97 @@
+"""Loop devices, each known by its disk sequence number, which no later use of it has again."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgstow.host import programs
+from pgstow.model.errors import HostError
+
+_LOSETUP_TIMEOUT_S = 30.0
+_POLL_S = 0.02
+_SYS_BLOCK = Path("/sys/block")
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """An attached loop device. ``sequence`` is the kernel's diskseq at the time (5.15 on)."""
+
+    device: str  # /dev/loop3
+    sequence: int | None
+
+    @property
+    def directory(self) -> Path:
+        """The device's directory in sysfs."""
+        return _SYS_BLOCK / Path(self.device).name
+
+
+def attach(file: Path, *, max_request_bytes: int) -> Loop:
+    """Make a loop device of a file, with direct I/O and requests of at most that size."""
+    arguments = ["losetup", "--find", "--show", "--direct-io=on", "--", str(file)]
+    device = programs.run(arguments, timeout_s=_LOSETUP_TIMEOUT_S).strip()
+    loop = _loop(device)
+    if _read(loop.directory / "loop/dio") != "1":
+        detach(loop)
+        raise HostError(
+            f"{device} does not do direct I/O to {file}", "use Linux 5.10 or a later kernel"
+        )
+    (loop.directory / "queue/max_sectors_kb").write_text(str(max_request_bytes // 1024))
+    return loop
+
+
+def backing(loop: Loop) -> str | None:
+    """The path of the file behind a loop device, as the kernel has it; None: not attached."""
+    return _read(loop.directory / "loop/backing_file")
+
+
+def is_attached(loop: Loop) -> bool:
+    """Whether that very loop device is still what it was when it was attached."""
+    return backing(loop) is not None and _sequence(loop.directory) == loop.sequence
+
+
+def of_file(file: Path) -> tuple[Loop, ...]:
+    """The loop devices whose backing file is exactly that path."""
+    found = []
+    for directory in _SYS_BLOCK.glob("loop*"):
+        if _read(directory / "loop/backing_file") == str(file):
+            found.append(_loop(f"/dev/{directory.name}"))
+    return tuple(found)
+
+
+def in_directory(directory: Path) -> tuple[Loop, ...]:
+    """The loop devices whose backing file lies directly in a directory."""
+    found = []
+    for entry in _SYS_BLOCK.glob("loop*"):
+        file = _read(entry / "loop/backing_file")
+        if file is not None and Path(file).parent == directory:
+            found.append(_loop(f"/dev/{entry.name}"))
+    return tuple(found)
+
+
+def detach(loop: Loop, *, patience_s: float = 5.0) -> bool:
+    """Detach that very loop device; False where something still holds it, so it goes later."""
+    if not is_attached(loop):
+        return True
+    programs.run(["losetup", "--detach", loop.device], timeout_s=_LOSETUP_TIMEOUT_S)
+    deadline = time.monotonic() + patience_s
+    while is_attached(loop):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _loop(device: str) -> Loop:
+    return Loop(device, _sequence(_SYS_BLOCK / Path(device).name))
+
+
+def _sequence(directory: Path) -> int | None:
+    text = _read(directory / "diskseq")
+    return None if text is None else int(text)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="surrogateescape").removesuffix("\n")
+    except OSError:
+        return None

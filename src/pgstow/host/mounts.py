@@ -1,0 +1,94 @@
+"""The mount table, and mounting and unmounting with errors that say who is in the way."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgstow.host import processes, programs
+from pgstow.model.errors import HostError
+
+_MOUNT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A row of /proc/self/mountinfo."""
+
+    device_number: int  # as st_dev has it
+    path: str
+    filesystem: str
+    source: str
+
+
+def mounts() -> tuple[Mount, ...]:
+    """What is mounted, in the order it was."""
+    return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
+
+
+def parse_mountinfo(text: str) -> tuple[Mount, ...]:
+    r"""Read the mount table's text.
+
+    >>> parse_mountinfo("36 35 7:3 / /mnt/a\\040b rw,noatime shared:1 - xfs /dev/loop3 rw")[0].path
+    '/mnt/a b'
+    """
+    rows = []
+    for line in text.splitlines():
+        fields = line.split(" ")
+        after = fields.index("-") + 1
+        major, minor = fields[2].split(":")
+        device_number = os.makedev(int(major), int(minor))
+        path, source = _unescape(fields[4]), _unescape(fields[after + 1])
+        rows.append(Mount(device_number, path, fields[after], source))
+    return tuple(rows)
+
+
+def _unescape(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def mount_at(path: Path | str) -> Mount | None:
+    """The topmost mount exactly at a path."""
+    found = [mount for mount in mounts() if mount.path == str(path)]
+    return found[-1] if found else None
+
+
+def mounts_of(device: str) -> tuple[Mount, ...]:
+    """The mounts of a block device, latest first: the order in which to undo them."""
+    number = Path(device).stat().st_rdev
+    return tuple(mount for mount in reversed(mounts()) if mount.device_number == number)
+
+
+def mount(device: str, path: Path, filesystem: str, options: tuple[str, ...]) -> None:
+    """Mount a block device."""
+    arguments = ["mount", "-t", filesystem]
+    if options:
+        arguments += ["-o", ",".join(options)]
+    programs.run([*arguments, "--", device, str(path)], timeout_s=_MOUNT_TIMEOUT_S)
+
+
+def unmount(target: Mount, *, lazy: bool = False, timeout_s: float = _MOUNT_TIMEOUT_S) -> None:
+    """Unmount; a busy filesystem is an error that names who holds it, unless ``lazy``."""
+    # The path is from the kernel; looking it up again would fail on a dead FUSE mount.
+    arguments = ["umount", "--no-canonicalize", *(["--lazy"] if lazy else []), "--", target.path]
+    try:
+        programs.run(arguments, timeout_s=timeout_s)
+    except HostError as error:
+        if mount_at(target.path) is None:
+            return  # someone else was faster
+        raise _busy(target) or error from error
+
+
+def _busy(target: Mount) -> HostError | None:
+    inside = [other.path for other in mounts() if other.path.startswith(f"{target.path}/")]
+    if inside:
+        return HostError(
+            f"{target.path} cannot be unmounted: {inside[-1]} is mounted inside it",
+            f"unmount it first: umount {inside[-1]}",
+        )
+    found = processes.holders(target.device_number)
+    if not found:
+        return None
+    names = ", ".join(str(holder) for holder in found[:5])
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return HostError(f"{target.path} is in use by {names}{more}", "stop them, then run this again")

@@ -1,0 +1,147 @@
+"""Processes by an identity that a reused pid cannot take, and who holds a filesystem open."""
+
+import os
+import select
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A pid with the clock ticks between boot and the process's start, and the boot itself."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that keeps a filesystem busy."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})"
+
+
+def boot_id() -> str:
+    """The identity of this boot of the machine."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None where it is gone or a zombie."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return parse_start_ticks(text)
+
+
+def parse_start_ticks(stat: str) -> int | None:
+    """Read the start time out of /proc/PID/stat, whatever the process is called.
+
+    >>> parse_start_ticks("7 (a) b) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0")
+    4242
+    """
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """The identity of a running process."""
+    ticks = start_ticks(pid)
+    return None if ticks is None else ProcessIdentity(pid, ticks, boot_id())
+
+
+def is_running(process: ProcessIdentity) -> bool:
+    """Whether that very process still runs."""
+    return process.boot_id == boot_id() and start_ticks(process.pid) == process.start_ticks
+
+
+def end(process: ProcessIdentity, *, patience_s: float) -> bool:
+    """Terminate that very process, by SIGKILL where it does not go; whether it is gone."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        # The descriptor is of whatever has the pid now, and stays of that: checked once is enough.
+        if not is_running(process):
+            return True
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(descriptor, number)
+            if _gone(descriptor, patience_s):
+                return True
+        return not is_running(process)
+    except ProcessLookupError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def wait_until_gone(process: ProcessIdentity, *, patience_s: float) -> bool:
+    """Wait for that very process to end; whether it did."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return not is_running(process) or _gone(descriptor, patience_s)
+    finally:
+        os.close(descriptor)
+
+
+def _gone(descriptor: int, patience_s: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(patience_s * 1000))
+
+
+def holders(device_number: int) -> tuple[Holder, ...]:
+    """The processes with a file, directory or program of that filesystem in use (``st_dev``)."""
+    found = []
+    for directory in _PROC.iterdir():
+        if directory.name.isdigit() and _holds(directory, device_number):
+            found.append(Holder(int(directory.name), _name(directory)))
+    return tuple(sorted(found, key=lambda holder: holder.pid))
+
+
+def _holds(directory: Path, device_number: int) -> bool:
+    for link in _links(directory):
+        try:
+            if link.stat().st_dev == device_number:
+                return True
+        except OSError:  # gone meanwhile, or another user's
+            continue
+    return _maps(directory, device_number)
+
+
+def _links(directory: Path) -> Iterator[Path]:
+    yield from (directory / name for name in ("cwd", "root", "exe"))
+    try:
+        yield from (directory / "fd").iterdir()
+    except OSError:
+        return
+
+
+def _maps(directory: Path, device_number: int) -> bool:
+    wanted = f"{os.major(device_number):02x}:{os.minor(device_number):02x}"
+    try:
+        lines = (directory / "maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    return any(line.split(maxsplit=4)[3] == wanted for line in lines)
+
+
+def _name(directory: Path) -> str:
+    try:
+        return (directory / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return "a process"

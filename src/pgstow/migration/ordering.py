@@ -1,0 +1,362 @@
+"""Order the steps from the actual to the wanted layout so that every state between is legal.
+
+Tablespaces come before what goes into them, online moves before those that block, whatever needs
+a restart last but for dropping what is no longer used. The steps of a migration that stopped half
+way are the steps that were left: planning again is how it resumes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pgstow.migration import text
+from pgstow.migration.estimates import Cost, Estimator
+from pgstow.migration.settings import RESTART_SETTINGS, check_setting, same_value
+from pgstow.migration.simulation import after
+from pgstow.migration.targets import (
+    is_under,
+    needed_tablespaces,
+    present_temp_tablespaces,
+    relation_targets,
+    temp_tablespaces,
+    volume_at,
+)
+from pgstow.model import (
+    Layout,
+    Relation,
+    RelationId,
+    ServerState,
+    Step,
+    Tablespace,
+    TablespaceState,
+    Warning,
+)
+from pgstow.model.result import StepKind
+
+_INVERSE_KIND: dict[StepKind, StepKind] = {
+    "create tablespace": "drop tablespace",
+    "drop tablespace": "create tablespace",
+}
+
+
+def steps(
+    state: ServerState,
+    present: Layout,
+    wanted: Layout,
+    *,
+    rates: Mapping[str, float] | None = None,
+    prune: bool = False,
+    made: frozenset[str] = frozenset(),
+) -> tuple[Step, ...]:
+    """The steps from a server's state to a layout, in the order they are to be taken.
+
+    ``rates`` are the volumes' limits in bytes per second by volume name, for the estimates;
+    ``made`` the tablespaces pgstow made, which ``prune`` drops where the layout does not need them
+    any more (their relations go home first).
+    """
+    for setting, _ in wanted.postgres.settings:
+        check_setting(setting)
+    spaces = needed_tablespaces(state, wanted)
+    needed = {space.name for space in spaces}
+    discarded = frozenset(made - needed) if prune else frozenset()
+    targets = relation_targets(state, wanted, spaces, discarded)
+    estimator = Estimator.of(state, present, wanted, rates or {})
+    taken = (
+        *_create(state, wanted, spaces),
+        *_alter(state, spaces),
+        *_moves(state, targets, estimator, indexes=True),
+        *_moves(state, targets, estimator, indexes=False),
+        *_temp(state, wanted, spaces),
+        *_settings(state, wanted),
+        *_wal(state, present, wanted, estimator),
+    )
+    reached = state
+    for step in taken:
+        reached = after(reached, step)
+    return (*taken, *_drop(reached, discarded))
+
+
+def inverse(step: Step) -> Step:
+    """The step that takes a step back."""
+    return replace(
+        step,
+        kind=_INVERSE_KIND.get(step.kind, step.kind),
+        action=step.undo,
+        undo=step.action,
+        arguments=step.undo_arguments,
+        undo_arguments=step.arguments,
+    )
+
+
+def drop_is_safe(state: ServerState, tablespace: str) -> bool:
+    """Whether nothing known lies in a tablespace and no temporary file is sent to it."""
+    used = any(relation.tablespace == tablespace for relation in state.relations)
+    return not used and tablespace not in present_temp_tablespaces(state)
+
+
+def remarks(state: ServerState, wanted: Layout, taken: tuple[Step, ...]) -> tuple[Warning, ...]:
+    """What the user must know of a migration beside its steps."""
+    found: list[Warning] = []
+    data_volume = wanted.volume(wanted.postgres.data)
+    if not is_under(state.data_directory, data_volume.mount):
+        found.append(
+            Warning(
+                "data-directory-elsewhere",
+                f"the data directory {state.data_directory} is not on volume {data_volume.name} "
+                f"({data_volume.mount}), and pgstow does not move data directories",
+                "what the layout does not name stays where the data directory is",
+            )
+        )
+    created = [step.argument("location") for step in taken if step.kind == "create tablespace"]
+    if created:
+        found.append(
+            Warning(
+                "base-backup",
+                "a backup made before CREATE TABLESPACE cannot be rolled forward across it on "
+                "another machine without the tablespace's directory",
+                "take a new base backup when apply has finished",
+            )
+        )
+    if created and state.standbys:
+        found.append(
+            Warning(
+                "standby-directories",
+                f"{state.standbys} standby server(s) replay CREATE TABLESPACE and stop where the "
+                "directory is missing",
+                f"first create {', '.join(created)} on each of them, owned by its server's user",
+            )
+        )
+    return tuple(found)
+
+
+def _create(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) -> list[Step]:
+    present = {space.name for space in state.tablespaces}
+    return [
+        _create_step(space, wanted.volume(space.volume).mount)
+        for space in spaces
+        if space.name not in present
+    ]
+
+
+def _create_step(space: Tablespace, mount: str) -> Step:
+    location = space.location or ""
+    arguments = (
+        ("tablespace", space.name),
+        ("location", location),
+        ("mount", mount),
+        *((f"option.{key}", value) for key, value in space.options),
+    )
+    return Step(
+        kind="create tablespace",
+        subject=space.name,
+        action=text.create_tablespace(space.name, location, space.options),
+        undo=f"DROP TABLESPACE {text.name(space.name)}",
+        lock="none",
+        bytes=0,
+        wal_bytes=0,
+        seconds=0.1,
+        arguments=arguments,
+        undo_arguments=arguments,
+    )
+
+
+def _alter(state: ServerState, spaces: tuple[Tablespace, ...]) -> list[Step]:
+    present = {space.name: space for space in state.tablespaces}
+    return [
+        _alter_step(present[space.name], space)
+        for space in spaces
+        if space.name in present and not _same_options(present[space.name], space)
+    ]
+
+
+def _same_options(present: TablespaceState, wanted: Tablespace) -> bool:
+    one, other = dict(present.options), dict(wanted.options)
+    return one.keys() == other.keys() and all(_same_option(one[key], other[key]) for key in one)
+
+
+def _same_option(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
+
+
+def _alter_step(present: TablespaceState, wanted: Tablespace) -> Step:
+    def change(old: dict[str, str], new: dict[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
+        put = {key: new[key] for key in new if not _same_option(old.get(key, ""), new[key])}
+        reset = [key for key in old if key not in new]
+        clauses = [f"SET ({text.options(tuple(put.items()))})"] if put else []
+        clauses += [f"RESET ({', '.join(reset)})"] if reset else []
+        sql = "; ".join(f"ALTER TABLESPACE {text.name(wanted.name)} {clause}" for clause in clauses)
+        pairs = (
+            ("tablespace", wanted.name),
+            *((f"option.{key}", value) for key, value in put.items()),
+            *((f"reset.{key}", "") for key in reset),
+        )
+        return sql, pairs
+
+    old, new = dict(present.options), dict(wanted.options)
+    action, arguments = change(old, new)
+    undo, undo_arguments = change(new, old)
+    return Step(
+        kind="alter tablespace",
+        subject=wanted.name,
+        action=action,
+        undo=undo,
+        lock="none",
+        bytes=0,
+        wal_bytes=0,
+        seconds=0.1,
+        arguments=arguments,
+        undo_arguments=undo_arguments,
+    )
+
+
+def _moves(
+    state: ServerState, targets: dict[RelationId, str], estimator: Estimator, *, indexes: bool
+) -> list[Step]:
+    """Moves of indexes or of the rest; those into volumes first, then those home, small ones first.
+
+    That order frees the data volume before anything returns to it.
+    """
+    moving = [
+        relation
+        for relation in state.relations
+        if (relation.kind == "index") is indexes
+        and targets.get(relation.id, relation.tablespace) != relation.tablespace
+    ]
+    moving.sort(key=lambda r: (targets[r.id] == "pg_default", r.size_bytes, r.id))
+    return [_move(relation, targets[relation.id], estimator) for relation in moving]
+
+
+def _move(relation: Relation, target: str, estimator: Estimator) -> Step:
+    rebuilds = relation.kind == "index" and not relation.is_exclusion
+    if rebuilds:
+        cost = estimator.rebuilt_index(relation, target)
+        action, undo = (text.reindex(relation.id, t) for t in (target, relation.tablespace))
+        lock = text.reindex_lock(relation)
+    else:
+        cost = estimator.table(relation, target)
+        action, undo = (text.set_tablespace(relation, t) for t in (target, relation.tablespace))
+        lock = text.copy_lock(relation, cost.seconds)
+    method = (("method", "reindex" if rebuilds else "copy"), ("relation kind", relation.kind))
+    return Step(
+        kind="move index" if relation.kind == "index" else "move table",
+        subject=str(relation.id),
+        action=action,
+        undo=undo,
+        lock=lock,
+        bytes=cost.bytes,
+        wal_bytes=cost.wal_bytes,
+        seconds=cost.seconds,
+        database=relation.id.database,
+        relation=relation.id,
+        arguments=(("from", relation.tablespace), ("to", target), *method),
+        undo_arguments=(("from", target), ("to", relation.tablespace), *method),
+    )
+
+
+def _temp(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) -> list[Step]:
+    names = temp_tablespaces(wanted, spaces)
+    present = present_temp_tablespaces(state)
+    if names is None or names == present:
+        return []
+
+    def sql(value: tuple[str, ...]) -> str:
+        listed = ", ".join(text.name(name) for name in value) or "''"
+        grants = [f"GRANT CREATE ON TABLESPACE {text.name(n)} TO PUBLIC" for n in value]
+        granted = [grant for grant, n in zip(grants, value, strict=True) if n != "pg_default"]
+        return "; ".join((f"ALTER SYSTEM SET temp_tablespaces = {listed}", *granted))
+
+    back = ", ".join(map(text.name, present)) or "''"
+    return [
+        Step(
+            kind="set temp tablespaces",
+            subject="temp_tablespaces",
+            action=sql(names),
+            undo=f"ALTER SYSTEM SET temp_tablespaces = {back}",
+            lock="none",
+            bytes=0,
+            wal_bytes=0,
+            seconds=0.1,
+            arguments=tuple(("tablespace", name) for name in names),
+            undo_arguments=tuple(("tablespace", name) for name in present),
+        )
+    ]
+
+
+def _settings(state: ServerState, wanted: Layout) -> list[Step]:
+    found = []
+    for setting, value in wanted.postgres.settings:
+        present = state.setting(setting)
+        if present is None or not same_value(setting, present, value):
+            found.append(_setting_step(setting, present, value))
+    return found
+
+
+def _setting_step(setting: str, present: str | None, value: str) -> Step:
+    undo, undo_arguments = f"ALTER SYSTEM RESET {setting}", (("setting", setting), ("reset", ""))
+    if present is not None:
+        undo = (
+            f"ALTER SYSTEM SET {setting} = {text.literal(present)}, or RESET if it was not set so"
+        )
+        undo_arguments = (("setting", setting), ("value", present))
+    restart = setting in RESTART_SETTINGS
+    return Step(
+        kind="set setting",
+        subject=setting,
+        action=f"ALTER SYSTEM SET {setting} = {text.literal(value)}",
+        undo=undo,
+        lock="none; takes effect at the server's next restart" if restart else "none",
+        bytes=0,
+        wal_bytes=0,
+        seconds=0.1,
+        arguments=(("setting", setting), ("value", value)),
+        undo_arguments=undo_arguments,
+        needs_restart=restart,
+    )
+
+
+def _wal(state: ServerState, present: Layout, wanted: Layout, estimator: Estimator) -> list[Step]:
+    inside = f"{state.data_directory.rstrip('/')}/pg_wal"
+    volume = wanted.volume(wanted.postgres.wal)
+    at_home = wanted.postgres.wal == wanted.postgres.data
+    directory = inside if at_home else f"{volume.mount.rstrip('/')}/pg_wal"
+    actual = state.wal_directory
+    if actual is None:
+        before = present.volume(present.postgres.wal)
+        if before.mount == volume.mount or before.name == volume.name:
+            return []
+        actual = f"{before.mount.rstrip('/')}/pg_wal"
+        if present.postgres.wal == present.postgres.data:
+            actual = inside
+    elif volume_at(wanted, actual) == volume.name or actual == directory:
+        return []
+    cost = estimator.wal_move(present.postgres.wal, wanted.postgres.wal)
+    return [_wal_step(actual, directory, volume.mount, cost)]
+
+
+def _wal_step(actual: str, directory: str, mount: str, cost: Cost) -> Step:
+    return Step(
+        kind="move wal",
+        subject="pg_wal",
+        action=f"stop the server, move {actual} to {directory}, start the server",
+        undo=f"stop the server, move {directory} to {actual}, start the server",
+        lock="server restart",
+        bytes=cost.bytes,
+        wal_bytes=0,
+        seconds=cost.seconds,
+        arguments=(("from", actual), ("to", directory), ("mount", mount)),
+        undo_arguments=(("from", directory), ("to", actual), ("mount", "")),
+        needs_restart=True,
+    )
+
+
+def _drop(reached: ServerState, discarded: frozenset[str]) -> list[Step]:
+    found = []
+    for space in sorted(reached.tablespaces, key=lambda s: s.name):
+        if space.name in discarded and drop_is_safe(reached, space.name):
+            created = _create_step(
+                Tablespace(space.name, "", options=space.options, location=space.location), ""
+            )
+            found.append(inverse(created))
+    return found

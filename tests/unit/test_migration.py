@@ -1,0 +1,221 @@
+"""Steps from a state to a layout: which, in what order, and the laws they keep."""
+
+import pytest
+from migration_samples import MIB, index, layout, server_state, table
+
+from pgstow.migration import after, inverse, remarks, steps
+from pgstow.model import (
+    Layout,
+    LayoutError,
+    RelationId,
+    ServerState,
+    Step,
+    TablespaceState,
+)
+
+ORDERS = RelationId("shop", "public", "orders")
+ORDERS_INDEX = RelationId("shop", "public", "orders_pkey")
+
+
+def plan(state: ServerState, wanted: Layout, **options: object) -> tuple[Step, ...]:
+    return steps(state, layout(), wanted, **options)  # type: ignore[arg-type]
+
+
+def kinds(taken: tuple[Step, ...]) -> list[str]:
+    return [step.kind for step in taken]
+
+
+def test_nothing_to_do() -> None:
+    assert plan(server_state(table(ORDERS)), layout()) == ()
+
+
+def test_tablespaces_come_before_indexes_and_indexes_before_tables() -> None:
+    state = server_state(table(ORDERS), index(ORDERS_INDEX, ORDERS))
+    wanted = layout(
+        tablespaces={"fast": ("fast", (ORDERS, ORDERS_INDEX))},
+        settings={"random_page_cost": "1.1"},
+        temp=("fast",),
+        wal="wal",
+    )
+    assert kinds(plan(state, wanted)) == [
+        "create tablespace",
+        "move index",
+        "move table",
+        "set temp tablespaces",
+        "set setting",
+        "move wal",
+    ]
+
+
+def test_an_index_is_rebuilt_concurrently_and_its_undo_goes_back() -> None:
+    state = server_state(table(ORDERS), index(ORDERS_INDEX, ORDERS))
+    step = plan(state, layout(tablespaces={"fast": ("fast", (ORDERS_INDEX,))}))[1]
+    assert step.action == "REINDEX (TABLESPACE fast) INDEX CONCURRENTLY public.orders_pkey"
+    assert step.undo == "REINDEX (TABLESPACE pg_default) INDEX CONCURRENTLY public.orders_pkey"
+    assert step.lock.startswith("SHARE UPDATE EXCLUSIVE on shop.public.orders")
+    assert inverse(step).argument("to") == "pg_default"
+
+
+def test_an_exclusion_index_is_copied() -> None:
+    state = server_state(table(ORDERS), index(ORDERS_INDEX, ORDERS, is_exclusion=True))
+    step = plan(state, layout(tablespaces={"fast": ("fast", (ORDERS_INDEX,))}))[1]
+    assert step.action == "ALTER INDEX public.orders_pkey SET TABLESPACE fast"
+    assert "ACCESS EXCLUSIVE" in step.lock
+
+
+def test_estimates_follow_the_slower_volume() -> None:
+    state = server_state(table(ORDERS, size_bytes=100 * MIB))
+    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    rates = {"data": 10.0 * MIB, "fast": 1000.0 * MIB}
+    step = plan(state, wanted, rates=rates)[1]
+    assert step.bytes == step.wal_bytes == 100 * MIB
+    assert 20 <= step.seconds < 21  # data is read and takes the WAL as well
+
+
+@pytest.mark.parametrize(
+    ("wal_level", "persistence", "wal_mib"),
+    [("replica", "permanent", 100), ("minimal", "permanent", 0), ("replica", "unlogged", 0)],
+)
+def test_wal_of_a_copy(wal_level: str, persistence: str, wal_mib: int) -> None:
+    relation = table(ORDERS, size_bytes=100 * MIB, persistence=persistence)
+    state = server_state(relation, settings={"wal_level": wal_level})
+    step = plan(state, layout(tablespaces={"fast": ("fast", (ORDERS,))}))[1]
+    assert step.wal_bytes == wal_mib * MIB
+
+
+def test_toast_goes_with_its_table_and_counts() -> None:
+    toast = RelationId("shop", "pg_toast", "pg_toast_1")
+    state = server_state(
+        table(ORDERS, size_bytes=10 * MIB),
+        table(toast, kind="toast", size_bytes=30 * MIB, table=ORDERS),
+        table(
+            RelationId("shop", "pg_toast", "pg_toast_1_index"),
+            kind="toast index",
+            size_bytes=2 * MIB,
+            table=toast,
+        ),
+    )
+    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    _, move = plan(state, wanted)
+    assert move.bytes == 42 * MIB
+    reached = state
+    for step in plan(state, wanted):
+        reached = after(reached, step)
+    assert {relation.tablespace for relation in reached.relations} == {"fast"}
+    with pytest.raises(LayoutError, match="lies where its table lies"):
+        plan(state, layout(tablespaces={"fast": ("fast", (toast,))}))
+
+
+def test_a_relation_that_does_not_exist_is_named_with_close_matches() -> None:
+    missing = RelationId("shop", "public", "order")
+    with pytest.raises(LayoutError, match=r"did you mean shop\.public\.orders"):
+        plan(server_state(table(ORDERS)), layout(tablespaces={"fast": ("fast", (missing,))}))
+
+
+def test_unnamed_relations_go_home_only_from_listed_tablespaces() -> None:
+    other = RelationId("shop", "public", "other")
+    spaces = (TablespaceState("fast", "/mnt/fast/fast"), TablespaceState("theirs", "/srv/theirs"))
+    state = server_state(
+        table(ORDERS, tablespace="fast"), table(other, tablespace="theirs"), tablespaces=spaces
+    )
+    (step,) = plan(state, layout(tablespaces={"fast": ("fast", ())}))
+    assert (step.relation, step.argument("to")) == (ORDERS, "pg_default")
+
+
+def test_prune_empties_and_drops_only_what_was_made() -> None:
+    spaces = (TablespaceState("old", "/mnt/fast/old"), TablespaceState("theirs", "/srv/theirs"))
+    state = server_state(table(ORDERS, tablespace="old"), tablespaces=spaces)
+    assert plan(state, layout()) == ()
+    taken = plan(state, layout(), prune=True, made=frozenset({"old"}))
+    assert [(step.kind, step.subject) for step in taken] == [
+        ("move table", "shop.public.orders"),
+        ("drop tablespace", "old"),
+    ]
+    assert inverse(taken[1]).argument("location") == "/mnt/fast/old"
+
+
+def test_a_partitioned_name_stands_for_its_partitions() -> None:
+    parent = RelationId("shop", "public", "events")
+    parts = [RelationId("shop", "public", f"events_{n}") for n in range(3)]
+    state = server_state(*(table(part, partition_of=parent) for part in parts))
+    wanted = layout(tablespaces={"fast": ("fast", (parent,)), "slow": ("bulk", (parts[0],))})
+    moves = {s.subject: s.argument("to") for s in plan(state, wanted) if s.kind == "move table"}
+    assert moves == {
+        "shop.public.events_0": "slow",
+        "shop.public.events_1": "fast",
+        "shop.public.events_2": "fast",
+    }
+
+
+def test_a_tablespace_elsewhere_is_refused() -> None:
+    state = server_state(tablespaces=(TablespaceState("fast", "/srv/fast"),))
+    with pytest.raises(LayoutError, match="cannot change its directory"):
+        plan(state, layout(tablespaces={"fast": ("fast", ())}))
+
+
+def test_options_are_set_and_reset() -> None:
+    present = TablespaceState(
+        "fast", "/mnt/fast/fast", (("random_page_cost", "4"), ("seq_page_cost", "2"))
+    )
+    state = server_state(tablespaces=(present,))
+    wanted = layout(
+        tablespaces={"fast": ("fast", ())}, options={"fast": {"random_page_cost": "1.1"}}
+    )
+    (step,) = plan(state, wanted)
+    assert step.action == (
+        "ALTER TABLESPACE fast SET (random_page_cost = 1.1); "
+        "ALTER TABLESPACE fast RESET (seq_page_cost)"
+    )
+    assert after(after(state, step), inverse(step)) == state
+
+
+@pytest.mark.parametrize("name", ["fsync", "shared_preload_libraries", "temp_tablespaces"])
+def test_settings_that_are_not_pgstows(name: str) -> None:
+    with pytest.raises(LayoutError, match=name):
+        plan(server_state(), layout(settings={name: "off"}))
+
+
+def test_equal_settings_written_otherwise_need_no_step() -> None:
+    state = server_state(settings={"max_wal_size": "1GB", "wal_recycle": "on"})
+    wanted = layout(settings={"max_wal_size": "1024", "wal_recycle": "true"})
+    assert plan(state, wanted) == ()
+
+
+def test_wal_moves_home_and_away() -> None:
+    away = layout(wal="wal")
+    (step,) = plan(server_state(), away)
+    assert (step.argument("from"), step.argument("to")) == (
+        "/mnt/data/pg/pg_wal",
+        "/mnt/wal/pg_wal",
+    )
+    assert step.needs_restart
+    moved = after(server_state(), step)
+    assert plan(moved, away) == ()
+    (back,) = plan(moved, layout())
+    assert back.argument("to") == "/mnt/data/pg/pg_wal"
+
+
+def test_hostile_names_are_quoted() -> None:
+    nasty = RelationId("shop", 'a"b', "x'; DROP TABLE y; --\n<b>")
+    space = 'my "space"; $(rm)'
+    wanted = layout(tablespaces={space: ("fast", (nasty,))})
+    create, move = plan(server_state(table(nasty)), wanted)
+    assert create.argument("location").startswith("/mnt/fast/my__space")
+    assert '"a""b"."x\'; DROP TABLE y; --\n<b>"' in move.action
+
+
+def test_leftovers_of_a_failed_reindex_are_not_moved() -> None:
+    leftover = RelationId("shop", "public", "orders_pkey_ccnew")
+    state = server_state(
+        table(ORDERS),
+        index(leftover, ORDERS, tablespace="fast"),
+        tablespaces=(TablespaceState("fast", "/mnt/fast/fast"),),
+    )
+    assert plan(state, layout(tablespaces={"fast": ("fast", ())})) == ()
+
+
+def test_remarks_remind_of_backups_and_standbys() -> None:
+    state = server_state(table(ORDERS), standbys=2)
+    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    codes = [warning.code for warning in remarks(state, wanted, plan(state, wanted))]
+    assert codes == ["base-backup", "standby-directories"]

@@ -1,0 +1,67 @@
+"""Tests by what they need: what is missing skips aloud, and fails where it must be there.
+
+A test says what it needs by its marker (``server``, ``lab``, ``browser``) and skips with the
+reason where it does not find it. ``PGSTOW_REQUIRE=lab,server,browser`` turns such a skip into a
+failure: a test run that must prove something cannot pass without having tried.
+"""
+
+import os
+from collections.abc import Callable, Generator
+
+import pytest
+
+KINDS = frozenset({"lab", "server", "browser"})
+
+
+def required() -> frozenset[str]:
+    """The kinds of tests that may not be skipped."""
+    names = {name.strip() for name in os.environ.get("PGSTOW_REQUIRE", "").split(",")} - {""}
+    unknown = names - KINDS
+    if unknown:
+        raise pytest.UsageError(f"PGSTOW_REQUIRE has {sorted(unknown)}; known are {sorted(KINDS)}")
+    return frozenset(names)
+
+
+def pytest_configure() -> None:
+    required()  # a misspelt name must not pass for "nothing is required"
+
+
+@pytest.fixture
+def require() -> Callable[[str], None]:
+    """``require("lab")``: skip where emulated volumes cannot be made, or fail: see above."""
+
+    def check(kind: str) -> None:
+        assert kind == "lab", f"no check for {kind}: skip with the reason, the marker does the rest"
+        from pgstow.emulate import check_requirements
+
+        missing = check_requirements()
+        if missing:
+            pytest.skip("; ".join(f"{warning.message} ({warning.remedy})" for warning in missing))
+
+    return check
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    kinds = {marker.name for marker in item.iter_markers()} & required()
+    if report.skipped and kinds and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"PGSTOW_REQUIRE has {', '.join(sorted(kinds))}, but: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A whole module that skips itself has no markers yet: its directory says what it needs."""
+    report = yield
+    kinds = set(collector.path.parts) & required()
+    if report.skipped and kinds:
+        report.outcome = "failed"
+        report.longrepr = f"PGSTOW_REQUIRE has {', '.join(sorted(kinds))}: {report.longrepr}"
+    return report

@@ -34,6 +34,7 @@ _DEFAULT_STATE_DIR = Path("/run/pgstow/emulator")
 @commands.command("up")
 def up(
     layout_file: Annotated[Path, typer.Argument(metavar="LAYOUT", help="The layout's TOML file.")],
+    *,
     state_dir: StateDir = _DEFAULT_STATE_DIR,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove volumes that the layout does not have.")

@@ -1,6 +1,6 @@
 """Make a layout's volumes: a reconciliation that can be killed anywhere and run again."""
 
-import shutil
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, Wanted
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
-from pgstow.host import loops, mounts, processes
+from pgstow.host import loops, mounts, processes, programs
 from pgstow.model import Device, HostCap, Layout, Warning
 
 Progress = Callable[[float, float], None]
@@ -48,11 +48,12 @@ def up(
     directory = StateDirectory(state_directory)
     wanted = reconcile.pair(layout, devices)
     requirements.require(volume.filesystem for volume in layout.volumes)
+    owner_ids = None if owner is None else programs.user_ids(owner)
     with directory.locked():
         seen = _look(directory)
         actions = _plan(seen, wanted, host_cap, prune)
         state = seen.state if seen.is_running else None
-        run = _Run(directory, state or State(processes.boot_id()), wanted, host_cap, owner)
+        run = _Run(directory, state or State(processes.boot_id()), wanted, host_cap, owner_ids)
         for done, action in enumerate(actions):
             if progress is not None:
                 progress(done, len(actions))
@@ -118,7 +119,7 @@ class _Run:
     state: State
     wanted: Sequence[Wanted]
     host_cap: HostCap | None
-    owner: str | None
+    owner: tuple[int, int] | None  # uid, gid
     warnings: list[Warning] = field(default_factory=list)
 
     @property
@@ -209,7 +210,7 @@ class _Run:
         volumes.check_mount_point(entry.volume)
         volumes.mount(entry.volume, _device(entry))
         if self.owner is not None:
-            shutil.chown(mount, self.owner, self.owner)
+            os.chown(mount, *self.owner)
         self.note_volume(replace(self.volume(name), is_mounted=True))
 
     def unmount(self, name: str) -> None:

@@ -66,7 +66,7 @@ def run(
     """
     program, *rest = arguments
     path = program if "/" in program else require(program)
-    identity = None if user is None else _identity(user)
+    identity = None if user is None else user_ids(user)
     try:
         process = subprocess.Popen(
             [path, *rest],
@@ -114,7 +114,7 @@ def _kill(process: "subprocess.Popen[str]") -> None:
         return
 
 
-def _identity(user: str) -> tuple[int, int]:
+def user_ids(user: str) -> tuple[int, int]:
     """A user's uid and primary gid."""
     try:
         entry = pwd.getpwnam(user)

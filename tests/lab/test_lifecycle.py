@@ -1,0 +1,263 @@
+"""Up and down from every state: idempotent, interruptible, and by identity alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgstow import emulate
+from pgstow.host import loops, mounts, processes
+from pgstow.model.errors import HostError, UserError
+from pgstow.units import GIB, Bytes
+
+
+def kill_server(lab: Any) -> None:
+    identity = lab.server()
+    os.kill(identity.pid, signal.SIGKILL)
+    assert processes.wait_until_gone(identity, patience_s=10)
+
+
+def test_up_twice_does_nothing_the_second_time(lab: Any) -> None:
+    lab.want("data", iops=3000, bytes_per_second=125e6)
+    first = lab.up()
+    (lab.mount("data") / "file").write_text("kept")
+    assert lab.plan() == []
+    second = lab.up()
+    assert second.actions == ()
+    assert second.pid == first.pid
+    assert (lab.mount("data") / "file").read_text() == "kept"
+
+
+def test_down_twice_is_fine(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    assert emulate.down(lab.state).actions
+    assert lab.leftovers() == []
+    assert emulate.down(lab.state).actions == []
+
+
+def test_a_dry_run_changes_nothing(lab: Any) -> None:
+    lab.want("data")
+    assert lab.plan()[0] == "start server"
+    assert not lab.state.exists()
+
+
+def test_a_volume_is_added_to_those_that_are_up(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    (lab.mount("data") / "file").write_text("kept")
+    lab.want("wal", volume={"filesystem": "ext4"})
+    status = lab.up()
+    assert [volume.name for volume in status.volumes] == ["data", "wal"]
+    assert all(volume.is_mounted for volume in status.volumes)
+    assert (lab.mount("data") / "file").read_text() == "kept"
+
+
+def test_a_volume_not_in_the_layout_is_kept_until_pruned(lab: Any) -> None:
+    lab.want("data")
+    lab.want("old")
+    lab.up()
+    del lab.volumes["old"]
+    status = lab.up()
+    assert [action.kind for action in status.actions] == ["keep"]
+    assert mounts.mount_at(lab.mount("old")) is not None
+    status = lab.up(prune=True)
+    assert [volume.name for volume in status.volumes] == ["data"]
+    assert not lab.mount("old").exists()
+
+
+def test_a_moved_mount_keeps_its_contents(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    (lab.mount("data") / "file").write_text("kept")
+    lab.want("data", volume={"mount": str(lab.mount("elsewhere"))})
+    lab.up()
+    assert (lab.mount("elsewhere") / "file").read_text() == "kept"
+    assert not lab.mount("data").exists()
+
+
+def test_mounts_inside_mounts(lab: Any) -> None:
+    lab.want("inner", volume={"mount": str(lab.mount("outer") / "deep/inner")})
+    lab.want("outer")
+    lab.up()
+    assert lab.plan() == []
+    (lab.mount("outer") / "deep/inner/file").write_text("")
+    emulate.down(lab.state)
+    assert lab.leftovers() == []
+
+
+def test_another_size_is_refused(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    lab.want("data", volume={"size_bytes": Bytes(2 * GIB)})
+    with pytest.raises(UserError, match="cannot change its size"):
+        lab.up()
+
+
+def test_a_mount_point_that_is_not_empty_is_refused_before_anything_is_made(lab: Any) -> None:
+    lab.want("data")
+    lab.want("wal")
+    lab.mount("wal").mkdir(parents=True)
+    (lab.mount("wal") / "precious").write_text("mine")
+    with pytest.raises(UserError, match="volume wal: mount point .* is not empty"):
+        lab.up()
+    assert lab.leftovers() == []
+    assert not lab.mount("data").exists()
+    assert (lab.mount("wal") / "precious").read_text() == "mine"
+
+
+def test_an_empty_directory_of_the_users_stays(lab: Any) -> None:
+    lab.mount("data").mkdir(parents=True)
+    lab.want("data")
+    lab.up()
+    emulate.down(lab.state)
+    assert lab.mount("data").is_dir()
+
+
+def test_a_busy_mount_names_who_holds_it_and_force_takes_it_down(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    with (lab.mount("data") / "held").open("w"):
+        with pytest.raises(HostError, match=rf"in use by .*\(pid {os.getpid()}\)"):
+            emulate.down(lab.state)
+        assert mounts.mount_at(lab.mount("data")) is not None
+        assert lab.up().volumes[0].is_mounted  # and goes on as before
+        cleanup = emulate.down(lab.state, force=True)
+        assert "unmounted-lazily" in [warning.code for warning in cleanup.warnings]
+        assert mounts.mount_at(lab.mount("data")) is None
+    _wait_until(lambda: lab.leftovers() == [])
+
+
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_a_killed_server_leaves_nothing_after_down(lab: Any, filesystem: str) -> None:
+    lab.want("data", volume={"filesystem": filesystem})
+    lab.want("wal")
+    lab.up()
+    (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
+    kill_server(lab)
+    assert [w.code for w in emulate.read_status(lab.state).warnings] == ["server-gone"]
+    emulate.down(lab.state)
+    assert lab.leftovers() == []
+
+
+def test_a_killed_server_with_an_open_file_leaves_nothing_after_down(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    with (lab.mount("data") / "held").open("w"):
+        kill_server(lab)
+        emulate.down(lab.state)
+        assert mounts.mount_at(lab.mount("data")) is None
+    _wait_until(lambda: lab.leftovers() == [])
+
+
+def test_a_server_that_hangs_does_not_keep_down_from_ending(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
+    os.kill(lab.server().pid, signal.SIGSTOP)
+    emulate.down(lab.state)
+    assert lab.leftovers() == []
+
+
+def test_up_after_a_killed_server_makes_the_volumes_anew(lab: Any) -> None:
+    lab.want("data")
+    first = lab.up()
+    kill_server(lab)
+    assert lab.plan()[:2] == ["clear", "start server"]
+    second = lab.up()
+    assert second.pid != first.pid
+    assert second.volumes[0].is_mounted
+    assert list(lab.mount("data").iterdir()) == []
+
+
+def test_a_reused_pid_is_not_killed(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    kill_server(lab)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        record = lab.directory.pid_file.read_text()
+        stale = record.replace(f'"pid":{lab.server().pid}', f'"pid":{other.pid}')
+        assert stale != record
+        lab.directory.pid_file.write_text(stale)
+        emulate.down(lab.state)
+        assert other.poll() is None
+        other.kill()
+
+
+def test_a_loop_device_someone_else_uses_now_is_left_alone(lab: Any) -> None:
+    lab.want("data")
+    loop = Path(lab.up().volumes[0].loop_device or "").name
+    kill_server(lab)
+    mounts.unmount(mounts.mount_at(lab.mount("data")))  # type: ignore[arg-type]
+    subprocess.run(["losetup", "--detach", f"/dev/{loop}"], check=True)
+    other = lab.root / "other.img"
+    other.write_bytes(bytes(1 << 20))
+    subprocess.run(["losetup", f"/dev/{loop}", str(other)], check=True)
+    try:
+        emulate.down(lab.state)
+        assert [found.device for found in loops.of_file(other)] == [f"/dev/{loop}"]
+    finally:
+        subprocess.run(["losetup", "--detach", f"/dev/{loop}"], check=True)
+
+
+def test_a_lost_record_is_no_obstacle_to_down(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    lab.directory.state_file.unlink()
+    with pytest.raises(HostError, match="pgstow emulate down"):
+        lab.up()
+    emulate.down(lab.state)
+    assert lab.leftovers() == []
+
+
+_UP = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {lab!r})
+import conftest
+lab = conftest.Lab(Path({root!r}))
+lab.want("data"), lab.want("wal")
+seen = 0
+def progress(done, total):
+    if done >= {step}:
+        os.kill(os.getpid(), 9)
+lab.up(progress=progress)
+"""
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_up_killed_between_any_two_actions_is_finished_or_undone(lab: Any, step: int) -> None:
+    code = _UP.format(lab=str(Path(__file__).parent), root=str(lab.root), step=step)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    lab.want("data")
+    lab.want("wal")
+    if step % 2:
+        status = lab.up()
+        assert all(volume.is_mounted and volume.limits_enabled for volume in status.volumes)
+        assert lab.plan() == []
+    emulate.down(lab.state)
+    assert lab.leftovers() == []
+
+
+@pytest.mark.parametrize("delay_ms", [150, 400, 700, 1000, 1300, 1600])
+def test_up_killed_at_any_moment_is_undone(lab: Any, delay_ms: int) -> None:
+    code = _UP.format(lab=str(Path(__file__).parent), root=str(lab.root), step=10**6)
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    time.sleep(delay_ms / 1000)
+    child.kill()
+    child.wait()
+    emulate.down(lab.state)
+    _wait_until(lambda: lab.leftovers() == [])
+
+
+def _wait_until(condition: Any, patience_s: float = 10) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, "still not so"
+        time.sleep(0.05)

@@ -1,0 +1,113 @@
+"""The catalog: look up volume types and instances, and ask what a volume can do and costs."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pgstow.catalog import checks, limits, prices
+from pgstow.catalog.types import Instance, VolumeType
+from pgstow.model import Device, HostCap, HostSpec, Layout, Price, UserError, Volume, Warning
+from pgstow.units import Bytes, BytesPerSecond, Iops
+
+
+def close_matches(name: str, names: Iterable[str], command: str) -> str:
+    """The remedy for a name that the catalog does not have."""
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {', '.join(close)}? See {command}"
+    return f"see {command}"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Volume types and instances by name."""
+
+    volume_types: Mapping[str, VolumeType]
+    instances: Mapping[str, Instance]
+
+    def volume_type(self, name: str) -> VolumeType:
+        """The type of that name."""
+        if name not in self.volume_types:
+            raise UserError(
+                f"the catalog has no volume type {name!r}",
+                close_matches(name, self.volume_types, "pgstow catalog"),
+            )
+        return self.volume_types[name]
+
+    def types(self, platform: str) -> tuple[VolumeType, ...]:
+        """The types a platform offers."""
+        return tuple(kind for kind in self.volume_types.values() if platform in kind.platforms)
+
+    def instance(self, name: str) -> Instance:
+        """The instance type of that name."""
+        if name not in self.instances:
+            raise UserError(
+                f"the catalog has no instance type {name!r}",
+                close_matches(name, self.instances, "pgstow catalog instances"),
+            )
+        return self.instances[name]
+
+    def limits(self, volume: Volume) -> tuple[Iops | None, BytesPerSecond | None]:
+        """Sustained IOPS and bytes per second of ONE member; None: no limit."""
+        kind = self.volume_type(volume.type)
+        iops, rate = limits.member_iops(kind, volume), limits.member_throughput(kind, volume)
+        return (
+            None if iops is None else Iops(iops),
+            None if rate is None else BytesPerSecond(rate),
+        )
+
+    def device(self, volume: Volume) -> Device:
+        """The volume as the device model takes it."""
+        return limits.device(self.volume_type(volume.type), volume)
+
+    def burst_seconds(self, volume: Volume) -> float | None:
+        """How long full credits last at the burst rate; None where there is no burst."""
+        return limits.burst_seconds(self.volume_type(volume.type), volume)
+
+    def host_instance(self, host: HostSpec) -> Instance | None:
+        """The instance type of a host, where it names one."""
+        return None if host.instance is None else self.instance(host.instance)
+
+    def host_cap(self, host: HostSpec) -> HostCap:
+        """The machine's own cap on network storage: sustained, and what it may burst to."""
+        found = self.host_instance(host)
+        if found is None:
+            return HostCap(None, None)
+        return HostCap(
+            iops=found.baseline_iops,
+            bytes_per_second=found.baseline_bytes_per_second,
+            burst_iops=_above(found.max_iops, found.baseline_iops),
+            burst_bytes_per_second=_above(
+                found.max_bytes_per_second, found.baseline_bytes_per_second
+            ),
+        )
+
+    def cores(self, host: HostSpec) -> int | None:
+        """The host's virtual CPUs; None: not known."""
+        found = self.host_instance(host)
+        return None if found is None else found.vcpus
+
+    def memory_bytes(self, host: HostSpec) -> Bytes | None:
+        """The host's memory; None: not known."""
+        found = self.host_instance(host)
+        return None if found is None else found.memory_bytes
+
+    def price(self, volume: Volume, host: HostSpec) -> Price:
+        """What all members of a volume cost a month."""
+        if host.platform != "ec2":  # RDS has prices of its own, a local disk has none
+            return Price(None)
+        return prices.volume_price(self.volume_type(volume.type), volume, host.region)
+
+    def layout_price(self, layout: Layout) -> Price:
+        """What all volumes of a layout cost a month; the instance itself is not in it."""
+        return prices.total([(v.name, self.price(v, layout.host)) for v in layout.volumes])
+
+    def check(self, layout: Layout) -> tuple[Warning, ...]:
+        """Raise LayoutError for what no provider sells; return what else one should know."""
+        return checks.check(self, layout)
+
+
+def _above(burst: float | None, baseline: float | None) -> float | None:
+    if burst is None or baseline is None or burst <= baseline:
+        return None
+    return burst

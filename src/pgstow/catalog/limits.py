@@ -1,0 +1,80 @@
+"""What one member of a volume can do: IOPS, bytes per second, burst credits. Pure arithmetic."""
+
+from pgstow.catalog.types import VolumeType, gib
+from pgstow.model import Burst, Device, Member, Volume
+from pgstow.units import TIB
+
+
+def _between(value: float, low: float | None, high: float | None) -> float:
+    if low is not None:
+        value = max(value, low)
+    return value if high is None else min(value, high)
+
+
+def member_iops(kind: VolumeType, volume: Volume) -> float | None:
+    """Sustained operations per second; None: no limit."""
+    rule = kind.iops_rule
+    if volume.iops is not None:
+        return volume.iops
+    if rule.per_gib is not None:
+        return _between(rule.per_gib * gib(volume.size_bytes), rule.min, rule.max)
+    return rule.included if rule.included is not None else rule.min
+
+
+def member_throughput(kind: VolumeType, volume: Volume) -> float | None:
+    """Sustained bytes per second; None: no limit."""
+    rule = kind.throughput_rule
+    if volume.throughput is not None:
+        return volume.throughput
+    if rule.per_tib is not None:
+        return _between(rule.per_tib * volume.size_bytes / TIB, rule.min, rule.max)
+    if rule.by_size:
+        steps = [step.limit for step in rule.by_size if volume.size_bytes <= step.to_bytes]
+        return steps[0] if steps else rule.by_size[-1].limit
+    if rule.by_iops:
+        iops = member_iops(kind, volume) or 0.0
+        return max(min(piece.max, piece.per_iops * iops) for piece in rule.by_iops)
+    return rule.included
+
+
+def member_burst(kind: VolumeType, volume: Volume) -> Burst | None:
+    """The credits of one member; None where it has none or they could add nothing."""
+    rule = kind.burst_rule
+    if rule is None:
+        return None
+    sustained = member_iops if rule.kind == "iops" else member_throughput
+    baseline = sustained(kind, volume)
+    size_tib = volume.size_bytes / TIB
+    rate = rule.rate if rule.rate is not None else (rule.rate_per_tib or 0.0) * size_tib
+    rate = _between(rate, None, rule.rate_max)
+    if baseline is None or rate <= baseline:
+        return None
+    capacity = rule.capacity
+    if capacity is None:
+        capacity = (rule.capacity_per_tib or 0.0) * size_tib
+    return Burst(rule.kind, capacity=capacity, refill_per_s=baseline, burst_rate=rate)
+
+
+def burst_seconds(kind: VolumeType, volume: Volume) -> float | None:
+    """How long full credits last at the burst rate; None where the volume has no burst."""
+    burst = member_burst(kind, volume)
+    if burst is None:
+        return None
+    return burst.capacity / (burst.burst_rate - burst.refill_per_s)
+
+
+def device(kind: VolumeType, volume: Volume) -> Device:
+    """The volume as the device model takes it."""
+    return Device(
+        name=volume.name,
+        size_bytes=volume.total_bytes,
+        stripes=volume.stripes,
+        chunk_bytes=volume.chunk_bytes,
+        member=Member(
+            iops=member_iops(kind, volume),
+            bytes_per_second=member_throughput(kind, volume),
+            io_unit_bytes=kind.io_unit_bytes,
+            latency=kind.latency,
+            burst=member_burst(kind, volume),
+        ),
+    )

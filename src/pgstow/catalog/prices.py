@@ -1,0 +1,69 @@
+"""What a volume costs a month, line by line."""
+
+from itertools import pairwise
+
+from pgstow.catalog.types import TypePrice, VolumeType, gib
+from pgstow.model import Price, Volume
+from pgstow.units import MIB
+
+Line = tuple[str, float]
+
+
+def volume_price(kind: VolumeType, volume: Volume, region: str | None) -> Price:
+    """The price of every member of a volume; unknown where the region's prices are not known."""
+    price = kind.price_in(region)
+    if price is None:
+        return Price(None)
+    if price.is_included:
+        return Price(0.0, ((f"{kind.name}: included in the instance's price", 0.0),))
+    lines = _size_line(volume, price)
+    if lines is None:
+        return Price(None)
+    times = f"{volume.stripes} × " if volume.stripes > 1 else ""
+    every = [lines, *_iops_lines(kind, volume, price), *_throughput_lines(kind, volume, price)]
+    counted = tuple((times + text, usd * volume.stripes) for text, usd in every)
+    return Price(round(sum(usd for _, usd in counted), 6), counted)
+
+
+def _size_line(volume: Volume, price: TypePrice) -> Line | None:
+    if price.usd_per_gib is None:
+        return None
+    size = gib(volume.size_bytes)
+    return f"{_number(size)} GiB × ${price.usd_per_gib:g}", size * price.usd_per_gib
+
+
+def _iops_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line]:
+    """A line for each tier that the volume's IOPS reach."""
+    if not kind.provisioned_iops or volume.iops is None:
+        return []
+    lines = []
+    ends = [*(tier.over_iops for tier in price.iops_tiers), float("inf")]
+    for tier, (low, high) in zip(price.iops_tiers, pairwise(ends), strict=True):
+        count = min(volume.iops, high) - low
+        if count > 0:
+            over = f" over {_number(low)}" if low else ""
+            lines.append((f"{_number(count)} IOPS{over} × ${tier.usd:g}", count * tier.usd))
+    return lines
+
+
+def _throughput_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line]:
+    included = kind.included_throughput
+    if volume.throughput is None or price.usd_per_mibps is None or included is None:
+        return []
+    count = (volume.throughput - included) / MIB
+    if count <= 0:
+        return []
+    text = f"{_number(count)} MiB/s over {_number(included / MIB)} × ${price.usd_per_mibps:g}"
+    return [(text, count * price.usd_per_mibps)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def total(prices: list[tuple[str, Price]]) -> Price:
+    """The sum over named volumes; unknown as soon as one is."""
+    lines = tuple((f"{name}: {text}", usd) for name, one in prices for text, usd in one.lines)
+    if any(one.usd_month is None for _, one in prices):
+        return Price(None, lines)
+    return Price(round(sum(one.usd_month or 0.0 for _, one in prices), 6), lines)

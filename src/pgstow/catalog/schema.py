@@ -1,0 +1,300 @@
+"""The shape of the packaged data files, and how they become the catalog's values."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from pgstow.catalog.types import (
+    BurstRule,
+    Instance,
+    IopsRule,
+    PriceTier,
+    ThroughputByIops,
+    ThroughputBySize,
+    ThroughputRule,
+    TypePrice,
+    VolumeType,
+)
+from pgstow.model import Latency, Provenance
+from pgstow.units import MIB, Bytes, BytesPerSecond, parse_rate, parse_size
+
+
+def _dated(text: str) -> str:
+    if not re.fullmatch(r"20\d\d(-[01]\d(-[0-3]\d)?)?", text):
+        raise ValueError(f"{text!r} is not a date; write it like 2026-11-20, 2026-11 or 2026")
+    return text
+
+
+Size = Annotated[Bytes, BeforeValidator(parse_size), Field(gt=0)]
+Bandwidth = Annotated[BytesPerSecond, BeforeValidator(parse_rate), Field(gt=0)]
+Text = Annotated[str, Field(min_length=3)]
+Positive = Annotated[float, Field(gt=0)]
+Usd = Annotated[float, Field(ge=0)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Fact(_Strict):
+    """A group of facts that one source states."""
+
+    source: Text
+    date: Annotated[str, AfterValidator(_dated)]
+    origin: Literal["documented", "assumed", "measured"] = "documented"
+
+    @property
+    def provenance(self) -> Provenance:
+        return Provenance(self.origin, self.source, self.date)
+
+
+class SizeRow(_Fact):
+    """Range and step of sizes."""
+
+    min: Size | None = None
+    max: Size | None = None
+    step: Size | None = None
+
+
+class IopsRow(_Fact):
+    """How many operations per second, of what accounting unit."""
+
+    unit: Size
+    is_provisioned: bool = False
+    is_declared: bool = False
+    included: Positive | None = None
+    min: Positive | None = None
+    max: Positive | None = None
+    per_gib: Positive | None = None
+    per_gib_max: Positive | None = None
+
+    def rule(self) -> IopsRule:
+        """The row as a rule."""
+        return IopsRule(
+            io_unit_bytes=self.unit,
+            is_provisioned=self.is_provisioned,
+            is_declared=self.is_declared,
+            included=self.included,
+            min=self.min,
+            max=self.max,
+            per_gib=self.per_gib,
+            per_gib_max=self.per_gib_max,
+        )
+
+
+class ByIopsRow(_Strict):
+    """One piece of a throughput that follows from the IOPS."""
+
+    per_iops: Bandwidth
+    max: Bandwidth
+
+
+class BySizeRow(_Strict):
+    """One step of a throughput that follows from the size."""
+
+    to: Size
+    limit: Bandwidth
+
+
+class ThroughputRow(_Fact):
+    """How many bytes per second."""
+
+    is_provisioned: bool = False
+    is_declared: bool = False
+    included: Bandwidth | None = None
+    min: Bandwidth | None = None
+    max: Bandwidth | None = None
+    per_iops_max: Bandwidth | None = None
+    per_tib: Bandwidth | None = None
+    by_iops: tuple[ByIopsRow, ...] = ()
+    by_size: tuple[BySizeRow, ...] = ()
+
+    def rule(self) -> ThroughputRule:
+        """The row as a rule."""
+        return ThroughputRule(
+            is_provisioned=self.is_provisioned,
+            is_declared=self.is_declared,
+            included=self.included,
+            min=self.min,
+            max=self.max,
+            per_iops_max=self.per_iops_max,
+            per_tib=self.per_tib,
+            by_iops=tuple(ThroughputByIops(row.per_iops, row.max) for row in self.by_iops),
+            by_size=tuple(ThroughputBySize(row.to, row.limit) for row in self.by_size),
+        )
+
+
+class BurstRow(_Fact):
+    """Credits."""
+
+    kind: Literal["iops", "bytes"]
+    capacity: Positive | None = None
+    capacity_per_tib: Size | None = None
+    rate: Positive | None = None
+    rate_per_tib: Bandwidth | None = None
+    rate_max: Bandwidth | None = None
+
+    def rule(self) -> BurstRule:
+        """The row as a rule."""
+        return BurstRule(
+            kind=self.kind,
+            capacity=self.capacity,
+            capacity_per_tib=self.capacity_per_tib,
+            rate=self.rate,
+            rate_per_tib=self.rate_per_tib,
+            rate_max=self.rate_max,
+        )
+
+
+class LatencyRow(_Fact):
+    """Base latency in microseconds."""
+
+    read_us_p50: Positive
+    read_us_p99: Positive
+    write_us_p50: Positive
+    write_us_p99: Positive
+    sequential_read_us_p50: Positive | None = None
+    sequential_write_us_p50: Positive | None = None
+
+    def latency(self) -> Latency:
+        """The row as the model's value."""
+        return Latency(
+            self.read_us_p50,
+            self.read_us_p99,
+            self.write_us_p50,
+            self.write_us_p99,
+            self.sequential_read_us_p50,
+            self.sequential_write_us_p50,
+        )
+
+
+class DurabilityRow(_Fact):
+    """The share of volumes lost in a year; None: not known."""
+
+    annual_failure_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
+class TierRow(_Strict):
+    """One price tier of IOPS."""
+
+    over: Annotated[float, Field(ge=0)]
+    usd: Usd
+
+
+class PriceRow(_Fact):
+    """A type's prices in one region."""
+
+    usd_per_gib: Usd | None = None
+    iops_tiers: tuple[TierRow, ...] = ()
+    usd_per_mibps: Usd | None = None
+    is_included: bool = False
+
+    def price(self) -> TypePrice:
+        """The row as a value."""
+        return TypePrice(
+            provenance=self.provenance,
+            usd_per_gib=self.usd_per_gib,
+            iops_tiers=tuple(PriceTier(tier.over, tier.usd) for tier in self.iops_tiers),
+            usd_per_mibps=self.usd_per_mibps,
+            is_included=self.is_included,
+        )
+
+
+class TypeRow(_Strict):
+    """A volume type."""
+
+    title: Text
+    platforms: tuple[Literal["ec2", "rds", "gce", "azure", "local"], ...]
+    is_ephemeral: bool = False
+    is_hdd: bool = False
+    is_local: bool = False
+    size: SizeRow
+    iops: IopsRow
+    throughput: ThroughputRow
+    latency: LatencyRow
+    durability: DurabilityRow
+    burst: BurstRow | None = None
+
+    def volume_type(self, name: str, prices: dict[str, TypePrice]) -> VolumeType:
+        """The row as a value, with its prices by region."""
+        groups: dict[str, _Fact | None] = {
+            "size": self.size,
+            "iops": self.iops,
+            "throughput": self.throughput,
+            "burst": self.burst,
+            "latency": self.latency,
+            "durability": self.durability,
+        }
+        return VolumeType(
+            name=name,
+            title=self.title,
+            platforms=self.platforms,
+            latency=self.latency.latency(),
+            iops_rule=self.iops.rule(),
+            throughput_rule=self.throughput.rule(),
+            burst_rule=self.burst.rule() if self.burst else None,
+            min_size_bytes=self.size.min,
+            max_size_bytes=self.size.max,
+            size_step_bytes=self.size.step,
+            annual_failure_rate=self.durability.annual_failure_rate,
+            is_ephemeral=self.is_ephemeral,
+            is_hdd=self.is_hdd,
+            is_local=self.is_local,
+            prices=prices,
+            facts={k: f.provenance for k, f in groups.items() if f},
+        )
+
+
+class DisksRow(_Strict):
+    """An instance's own disks."""
+
+    count: Annotated[int, Field(gt=0)]
+    size: Size
+
+
+def _decimal(mb_per_s: float | None) -> BytesPerSecond | None:
+    return None if mb_per_s is None else BytesPerSecond(mb_per_s * 1e6)
+
+
+class InstanceRow(_Strict):
+    """An instance type; caps as [sustained, at most], throughput in decimal MB/s."""
+
+    vcpus: Annotated[int, Field(gt=0)]
+    memory_mib: Annotated[int, Field(gt=0)]
+    iops: tuple[Positive, Positive] | None = None
+    mb_per_s: tuple[Positive, Positive] | None = None
+    attachments: Annotated[int, Field(gt=0)] | None = None
+    disks: DisksRow | None = None
+
+    def instance(self, name: str, provenance: Provenance) -> Instance:
+        """The row as a value."""
+        low_iops, high_iops = self.iops or (None, None)
+        low_mb, high_mb = self.mb_per_s or (None, None)
+        return Instance(
+            name=name,
+            vcpus=self.vcpus,
+            memory_bytes=Bytes(self.memory_mib * MIB),
+            baseline_iops=low_iops,
+            max_iops=high_iops,
+            baseline_bytes_per_second=_decimal(low_mb),
+            max_bytes_per_second=_decimal(high_mb),
+            max_attachments=self.attachments,
+            disks=self.disks.count if self.disks else 0,
+            disk_bytes=self.disks.size if self.disks else None,
+            provenance=provenance,
+        )
+
+
+class InstanceRows(_Fact):
+    """All instance types of one source."""
+
+    types: dict[str, InstanceRow]
+
+
+class CatalogFile(_Strict):
+    """One data file: types, prices by region and type, or instances."""
+
+    types: dict[str, TypeRow] = {}
+    prices: dict[str, dict[str, PriceRow]] = {}
+    instances: InstanceRows | None = None

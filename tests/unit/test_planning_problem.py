@@ -19,6 +19,7 @@ def _shape(key: str, usd_per_gib: float, max_iops: float, read_us: float = 1000.
         min_gib=1,
         max_gib=1000,
         included_iops=max_iops,
+        paid_iops_from=0,
         max_iops=max_iops,
         iops_per_gib=None,
         is_iops_provisioned=False,
@@ -90,6 +91,7 @@ def test_provisioned_iops_are_paid_over_what_is_included() -> None:
     shape = replace(
         _shape("gp3", 0.08, 80_000),
         included_iops=3000,
+        paid_iops_from=3000,
         is_iops_provisioned=True,
         usd_per_iops=0.005,
         iops_per_gib=500,

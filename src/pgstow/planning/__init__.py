@@ -1,1 +1,5 @@
 """Planning: the cheapest layout for a goal, its bound, and its reasons."""
+
+from pgstow.planning.planner import plan
+
+__all__ = ["plan"]

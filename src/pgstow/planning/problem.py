@@ -95,7 +95,7 @@ class _Model:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.highs = highspy.Highs()
+        self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
         self.highs.silent()
         self.highs.setOptionValue("time_limit", _SOLVE_SECONDS)
         self.highs.setOptionValue("mip_rel_gap", 1e-5)
@@ -236,7 +236,7 @@ def _cost(model: _Model) -> highspy.highs.highs_linear_expression:
         y, s, p, t = model.y[c.key], model.s[c.key], model.p[c.key], model.t[c.key]
         terms.append(c.usd_per_gib * s)
         if c.is_iops_provisioned:
-            terms.append(c.usd_per_iops * 1000 * p - c.usd_per_iops * c.included_iops * y)
+            terms.append(c.usd_per_iops * 1000 * p - c.usd_per_iops * c.paid_iops_from * y)
         if c.is_throughput_provisioned:
             terms.append(c.usd_per_mibps * t - c.usd_per_mibps * c.included_bytes_per_s / MIB * y)
     moves = [

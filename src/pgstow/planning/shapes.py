@@ -9,9 +9,9 @@ from pgstow.model import Volume
 class Shape:
     """A type with its number of stripes. All limits and sizes are of the whole array.
 
-    IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; those over ``included_iops``
-    are paid for. Throughput likewise, up to ``bytes_per_s_per_iops`` × IOPS. Latencies are means.
-    """
+    IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; ``included_iops``
+    IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; ``included_iops`` are there at
+    once. Throughput likewise, up to ``bytes_per_s_per_iops`` × IOPS. Latencies are means.
 
     key: str
     type: str
@@ -19,6 +19,7 @@ class Shape:
     min_gib: float
     max_gib: float
     included_iops: float
+    paid_iops_from: float  # above these each costs usd_per_iops; io1 and io2 have none free
     max_iops: float
     iops_per_gib: float | None  # None: no ratio binds
     is_iops_provisioned: bool  # False: the type's IOPS follow from its size

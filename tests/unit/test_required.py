@@ -1,0 +1,75 @@
+"""PGSTOW_REQUIRE: a skip where nothing may be skipped is a failure."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+INI = "[pytest]\nmarkers =\n  server: x\n  lab: x\n  browser: x\n"
+TESTS = """
+import pytest
+
+@pytest.mark.lab
+def test_marked():
+    pytest.skip("no FUSE here")
+
+@pytest.mark.lab
+@pytest.mark.skipif(True, reason="not on Tuesdays")
+def test_by_condition():
+    pass
+
+@pytest.mark.lab
+@pytest.mark.xfail
+def test_expected_failure():
+    assert False
+
+def test_unmarked():
+    pytest.skip("never mind")
+"""
+
+
+def run(directory: Path, required: str) -> subprocess.CompletedProcess[str]:
+    shutil.copy(CONFTEST, directory)
+    (directory / "pytest.ini").write_text(INI)
+    (directory / "test_some.py").write_text(TESTS)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", str(directory)],
+        env=os.environ | {"PGSTOW_REQUIRE": required, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("required", ["", "server,browser"])
+def test_skips_are_skips_where_not_required(tmp_path: Path, required: str) -> None:
+    done = run(tmp_path, required)
+    assert done.returncode == 0, done.stdout
+    assert "3 skipped, 1 xfailed" in done.stdout
+    assert "no FUSE here" in done.stdout
+
+
+def test_skips_fail_where_required(tmp_path: Path) -> None:
+    done = run(tmp_path, "lab")
+    assert done.returncode == 1
+    assert "1 failed, 1 skipped, 1 xfailed, 1 error" in done.stdout
+    assert "PGSTOW_REQUIRE has lab, but: Skipped: no FUSE here" in done.stdout
+
+
+def test_a_module_that_skips_itself_fails_where_required(tmp_path: Path) -> None:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab/test_module.py").write_text(
+        "import pytest\npytest.skip('no module', allow_module_level=True)\n"
+    )
+    assert run(tmp_path, "").returncode == 0
+    done = run(tmp_path, "lab")
+    assert "no module" in done.stdout
+    assert "1 error" in done.stdout
+
+
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    assert run(tmp_path, "labs").returncode == 4

@@ -37,8 +37,9 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True)
 class Filesystem:
-    """A mounted filesystem, and the block device under it where there is one."""
+    """The mounted filesystem that holds ``path``, and the block device under it, if any."""
 
+    path: str  # as asked for, links resolved
     mount: str
     kind: str  # "ext4", "xfs", "tmpfs", …
     options: tuple[str, ...]
@@ -87,6 +88,7 @@ def filesystem_of(path: str) -> Filesystem | None:
     number = _block_device(mount, device_number)
     size = os.statvfs(mount.path)
     return Filesystem(
+        path=real,
         mount=mount.path,
         kind=mount.filesystem,
         options=parse_options(Path("/proc/self/mounts").read_text(), mount.path),

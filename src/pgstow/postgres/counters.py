@@ -80,4 +80,5 @@ class ServerSample:
     resets: dict[str, datetime | None]
     own_transactions: int = 0
     own_write_transactions: int = 0
+    own_busy_ms: float = 0.0
     gone: tuple[str, ...] = field(default=())  # databases that could not be read this time

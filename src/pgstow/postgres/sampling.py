@@ -32,6 +32,7 @@ class Sampler:
         self._clock = clock
         self._connections: dict[str | None, Connection] = {}
         self._transactions = 0
+        self._busy_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +79,7 @@ class Sampler:
             relations=relations,
             resets=resets,
             own_transactions=self._transactions,
+            own_busy_ms=self._busy_s * 1000,
             gone=gone,
         )
 
@@ -135,7 +137,10 @@ class Sampler:
             connection.close()
 
     def _rows(self, database: str | None, name: str) -> list[tuple[Any, ...]]:
-        rows = self._connection(database).execute(query(name)).fetchall()
+        connection = self._connection(database)
+        began_s = self._clock()
+        rows = connection.execute(query(name)).fetchall()
+        self._busy_s += self._clock() - began_s
         self._transactions += 1  # in autocommit mode each statement is one
         return rows
 

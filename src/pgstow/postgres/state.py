@@ -23,7 +23,8 @@ class Inspection:
     state: ServerState
     keys: dict[RelationKey, Relation]
     warnings: tuple[Warning, ...] = ()
-    # the tablespace of temporary files where temp_tablespaces is empty, by database
+    indexed: dict[RelationKey, RelationKey] = field(default_factory=dict)  # index to its table
+    # each database's own tablespace: of relations and temporary files that name none
     default_tablespaces: dict[str, str] = field(default_factory=dict)
 
 
@@ -46,6 +47,7 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
     )
     rows = _rows(connection, "databases")
     keys: dict[RelationKey, Relation] = {}
+    indexed: dict[RelationKey, RelationKey] = {}
     warnings = []
     read = []
     for name, may_connect in rows:
@@ -53,7 +55,9 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
             if not may_connect:
                 raise UserError("the role has no CONNECT privilege on it")
             with connect(dsn, name, purpose="observe") as session:
-                keys.update(_relations(name, session))
+                found, indexes = _relations(name, session)
+            keys.update(found)
+            indexed.update(indexes)
             read.append(name)
         except (PgstowError, psycopg.Error) as error:
             warnings.append(_skipped(name, error))
@@ -82,7 +86,7 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
         standbys=standbys,
     )
     defaults = dict(_rows(connection, "default_tablespaces"))
-    return Inspection(state, keys, tuple(warnings), defaults)
+    return Inspection(state, keys, tuple(warnings), indexed, defaults)
 
 
 def _skipped(database: str, error: Exception) -> Warning:
@@ -123,11 +127,15 @@ class _Row:
     parent: int | None
 
 
-def _relations(database: str, connection: Connection) -> dict[RelationKey, Relation]:
+def _relations(
+    database: str, connection: Connection
+) -> tuple[dict[RelationKey, Relation], dict[RelationKey, RelationKey]]:
+    """The relations of one database, and for each index what it indexes."""
     rows = {row[0]: _Row(*row) for row in _rows(connection, "relations")}
     sizes = _sizes(connection)
     toast_owner = {row.toast: row for row in rows.values() if row.toast is not None}
     found = {}
+    indexes = {}
     for row in rows.values():
         # Dropped between the two queries; or a catalog's TOAST table, whose owner is not listed.
         if row.oid not in sizes or row.kind not in _KINDS:
@@ -139,6 +147,8 @@ def _relations(database: str, connection: Connection) -> dict[RelationKey, Relat
             continue
         parent = rows.get(row.parent) if row.parent is not None else None
         kind: RelationKind = _KINDS[row.kind]
+        if row.indexed is not None:
+            indexes[(database, row.oid)] = (database, row.indexed)
         if kind == "index" and toasted is not row:
             kind = "toast index"
         found[(database, row.oid)] = Relation(
@@ -151,7 +161,7 @@ def _relations(database: str, connection: Connection) -> dict[RelationKey, Relat
             persistence=_persistence(row.persistence),
             is_exclusion=row.is_exclusion,
         )
-    return found
+    return found, indexes
 
 
 def _id(database: str, row: _Row | None) -> RelationId | None:

@@ -1,0 +1,17 @@
+"""Observe: from a live server and its host to a profile."""
+
+from pgstow.observe.aggregate import Machine, Observation, aggregate
+from pgstow.observe.intervals import Sample
+from pgstow.observe.layout import PresentLayout, present_layout
+from pgstow.observe.run import observe, places
+
+__all__ = [
+    "Machine",
+    "Observation",
+    "PresentLayout",
+    "Sample",
+    "aggregate",
+    "observe",
+    "places",
+    "present_layout",
+]

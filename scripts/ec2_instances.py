@@ -33,7 +33,8 @@ def answers() -> dict[str, Any]:
         raise SystemExit("moto is not installed here; see this file's first lines")
     path = Path(spec.origin).parent / "ec2/resources/instance_types.json.gz"
     with gzip.open(path) as file:
-        return json.load(file)
+        loaded: dict[str, Any] = json.load(file)
+    return loaded
 
 
 def row(name: str, answer: dict[str, Any]) -> str:

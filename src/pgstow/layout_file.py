@@ -1,0 +1,361 @@
+"""Layout files: TOML that a person reads, diffs and commits, to and from the model's Layout.
+
+Every mistake is one line that names the file, the key, the value and the rule.
+"""
+
+import difflib
+import json
+import math
+import re
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from pgstow.model import (
+    HostSpec,
+    Layout,
+    LayoutError,
+    Placement,
+    RelationId,
+    Tablespace,
+    UserError,
+    Volume,
+)
+from pgstow.model.storage import DEFAULT_CHUNK_BYTES, Filesystem, Platform
+from pgstow.units import Bytes, BytesPerSecond, Iops, format_exact_size, parse_rate, parse_size
+
+_DOCUMENT = "docs/reference/layout.md"
+
+
+def _size(value: object) -> Bytes:
+    if not isinstance(value, str):
+        raise ValueError("a size is text with its unit; write it like 500GiB")
+    return parse_size(value)
+
+
+def _rate(value: object) -> BytesPerSecond:
+    if not isinstance(value, str):
+        raise ValueError("a bandwidth is text with its unit; write it like 250MiB/s")
+    return parse_rate(value)
+
+
+def _setting(value: object) -> str:
+    """A setting as PostgreSQL writes it: booleans are on and off."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+        return str(value)
+    raise ValueError("a setting is a number, true, false or text")
+
+
+def _relation(value: object) -> RelationId:
+    if not isinstance(value, str):
+        raise ValueError('a relation is text; write it like "shop.public.orders"')
+    try:
+        return RelationId.parse(value)
+    except LayoutError as error:  # pydantic adds the key to a ValueError only
+        raise ValueError(f"{error.message}; {error.remedy}") from None
+
+
+Size = Annotated[Bytes, BeforeValidator(_size), Field(gt=0)]
+Bandwidth = Annotated[BytesPerSecond, BeforeValidator(_rate), Field(gt=0)]
+Setting = Annotated[str, BeforeValidator(_setting)]
+# the value is made by the validator; pydantic need not look into it
+Relation = Annotated[Any, BeforeValidator(_relation)]
+Operations = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class HostTable(_Strict):
+    """``[host]``"""
+
+    platform: Platform = "local"
+    region: str | None = None
+    instance: str | None = None
+
+
+class VolumeTable(_Strict):
+    """``[volumes.NAME]``"""
+
+    type: str
+    size: Size
+    mount: str
+    iops: Operations | None = None
+    throughput: Bandwidth | None = None
+    stripes: int = 1
+    chunk: Size = DEFAULT_CHUNK_BYTES
+    filesystem: Filesystem = "xfs"
+    mkfs_options: list[str] = []
+    mount_options: list[str] = ["noatime"]
+
+    def volume(self, name: str) -> Volume:
+        """The table as the model's value."""
+        return Volume(
+            name=name,
+            type=self.type,
+            size_bytes=self.size,
+            mount=self.mount,
+            iops=None if self.iops is None else Iops(self.iops),
+            throughput=self.throughput,
+            stripes=self.stripes,
+            chunk_bytes=self.chunk,
+            filesystem=self.filesystem,
+            mkfs_options=tuple(self.mkfs_options),
+            mount_options=tuple(self.mount_options),
+        )
+
+
+class PostgresTable(_Strict):
+    """``[postgres]``"""
+
+    data: str
+    wal: str | None = None
+    temp: list[str] = []
+    settings: dict[str, Setting] = {}
+
+
+class TablespaceTable(_Strict):
+    """``[tablespaces.NAME]``"""
+
+    volume: str
+    location: str | None = None
+    options: dict[str, Setting] = {}
+    relations: list[Relation] = []
+
+
+class LayoutTable(_Strict):
+    """The whole file."""
+
+    host: HostTable = HostTable()
+    volumes: Annotated[dict[str, VolumeTable], Field(min_length=1)]
+    postgres: PostgresTable
+    tablespaces: dict[str, TablespaceTable] = {}
+
+    def layout(self) -> Layout:
+        """The file as the model's value; pg_wal lies with the data where nothing else is said."""
+        return Layout(
+            host=HostSpec(self.host.platform, self.host.region, self.host.instance),
+            volumes=tuple(table.volume(name) for name, table in self.volumes.items()),
+            postgres=Placement(
+                data=self.postgres.data,
+                wal=self.postgres.wal or self.postgres.data,
+                temp=tuple(self.postgres.temp),
+                settings=tuple(self.postgres.settings.items()),
+            ),
+            tablespaces=tuple(
+                Tablespace(
+                    name=name,
+                    volume=table.volume,
+                    relations=tuple(table.relations),
+                    options=tuple(table.options.items()),
+                    location=table.location,
+                )
+                for name, table in self.tablespaces.items()
+            ),
+        )
+
+
+def read_layout(path: Path) -> Layout:
+    """Read a layout file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"layout file {path} does not exist", "give the path of one") from None
+    except UnicodeDecodeError as error:
+        raise LayoutError(
+            f"{path}: is not UTF-8 text (byte {error.start})", "save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"layout file {path} cannot be read: {error.strerror}", "check the path and its mode"
+        ) from None
+    return parse_layout(text, str(path))
+
+
+def parse_layout(text: str, source: str) -> Layout:
+    """Read a layout from the text of a file; ``source`` names it in errors."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise LayoutError(f"{source}: {_syntax(str(error))}", "correct the TOML") from None
+    try:
+        return LayoutTable.model_validate(tables).layout()
+    except ValidationError as error:
+        raise _layout_error(error, source) from None
+    except LayoutError as error:
+        raise LayoutError(f"{source}: {error.message}", error.remedy) from None
+
+
+def _syntax(message: str) -> str:
+    """tomllib's message with the line in front."""
+    place = re.search(r"^(.*) \(at (.*)\)$", message, flags=re.DOTALL)
+    return f"{place[2]}: {place[1]}" if place else message
+
+
+def _layout_error(error: ValidationError, source: str) -> LayoutError:
+    """The first mistake as one line, and how many more there are."""
+    mistakes = error.errors(include_url=False)
+    mistakes.sort(key=lambda one: one["type"] != "extra_forbidden")  # a typo explains a gap
+    message, remedy = _mistake(mistakes[0])
+    others = len(mistakes) - 1
+    if others:
+        remedy += f" ({others} more mistake{'s' if others > 1 else ''} in the file)"
+    return LayoutError(f"{source}: {message}", remedy)
+
+
+def _mistake(mistake: ErrorDetails) -> tuple[str, str]:
+    """What is wrong with one key, and what to write."""
+    place = mistake["loc"]
+    key = _dotted(place)
+    if mistake["type"] == "extra_forbidden":
+        known = _keys_at(place[:-1])
+        close = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+        remedy = f"did you mean {close[0]}" if close else f"use one of: {', '.join(known)}"
+        return f"{key}: unknown key", remedy
+    if mistake["type"] == "missing":
+        return f"{key}: is missing", f"see {_DOCUMENT}"
+    if mistake["type"] == "too_short":
+        return f"{key}: has none", "write at least one [volumes.NAME]"
+    if mistake["type"] in ("model_type", "dict_type"):
+        return f"{key}: must be a table, not {_shown(mistake['input'])}", f"write it as [{key}]"
+    context: dict[str, Any] = mistake.get("ctx", {})
+    reason = context.get("error")
+    if reason is not None:
+        rule, _, remedy = str(reason).partition("; ")
+        if repr(mistake["input"]) not in rule:
+            rule = f"{_shown(mistake['input'])}: {rule}"
+        return f"{key}: {rule}", remedy
+    rule = mistake["msg"][0].lower() + mistake["msg"][1:]
+    return f"{key}: {_shown(mistake['input'])}: {rule}", f"see {_DOCUMENT}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _dotted(place: tuple[int | str, ...]) -> str:
+    """A key as TOML writes it, list positions in brackets."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + _key(part)
+    return text or "the file"
+
+
+def _keys_at(place: tuple[int | str, ...]) -> list[str]:
+    """The keys that a table of the file may have."""
+    if not place:
+        return sorted(LayoutTable.model_fields)
+    fixed: dict[str, type[BaseModel]] = {"host": HostTable, "postgres": PostgresTable}
+    named: dict[str, type[BaseModel]] = {"volumes": VolumeTable, "tablespaces": TablespaceTable}
+    table = fixed.get(str(place[0])) or named[str(place[0])]
+    return sorted(table.model_fields)
+
+
+def format_layout(layout: Layout) -> str:
+    """Write a layout as TOML that :func:`parse_layout` reads back to the same value."""
+    blocks = [_host_block(layout.host)]
+    blocks += [_volume_block(volume) for volume in layout.volumes]
+    blocks.append(_postgres_block(layout.postgres))
+    blocks += [_tablespace_block(space) for space in layout.tablespaces]
+    return "\n".join(blocks)
+
+
+def _host_block(host: HostSpec) -> str:
+    lines = ["[host]", f"platform = {_text(host.platform)}"]
+    if host.region is not None:
+        lines.append(f"region = {_text(host.region)}")
+    if host.instance is not None:
+        lines.append(f"instance = {_text(host.instance)}")
+    return "\n".join(lines) + "\n"
+
+
+def _volume_block(volume: Volume) -> str:
+    lines = [
+        f"[volumes.{_key(volume.name)}]",
+        f"type = {_text(volume.type)}",
+        f"size = {_text(format_exact_size(volume.size_bytes))}",
+    ]
+    if volume.iops is not None:
+        lines.append(f"iops = {_plain(volume.iops)}")
+    if volume.throughput is not None:
+        lines.append(f"throughput = {_text(_exact_rate(volume.throughput))}")
+    if volume.stripes > 1:
+        lines.append(f"stripes = {volume.stripes}")
+    if volume.stripes > 1 or volume.chunk_bytes != DEFAULT_CHUNK_BYTES:
+        lines.append(f"chunk = {_text(format_exact_size(volume.chunk_bytes))}")
+    lines.append(f"filesystem = {_text(volume.filesystem)}")
+    if volume.mkfs_options:
+        lines.append(f"mkfs_options = {_texts(volume.mkfs_options)}")
+    lines.append(f"mount_options = {_texts(volume.mount_options)}")
+    lines.append(f"mount = {_text(volume.mount)}")
+    return "\n".join(lines) + "\n"
+
+
+def _postgres_block(placement: Placement) -> str:
+    lines = ["[postgres]", f"data = {_text(placement.data)}", f"wal = {_text(placement.wal)}"]
+    if placement.temp:
+        lines.append(f"temp = {_texts(placement.temp)}")
+    if placement.settings:
+        lines += ["", "[postgres.settings]"]
+        lines += [f"{_key(name)} = {_value(value)}" for name, value in placement.settings]
+    return "\n".join(lines) + "\n"
+
+
+def _tablespace_block(space: Tablespace) -> str:
+    lines = [f"[tablespaces.{_key(space.name)}]", f"volume = {_text(space.volume)}"]
+    if space.location is not None:
+        lines.append(f"location = {_text(space.location)}")
+    if space.options:
+        pairs = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in space.options)
+        lines.append(f"options = {{ {pairs} }}")
+    if space.relations:
+        lines.append("relations = [")
+        lines += [f"  {_text(str(relation))}," for relation in space.relations]
+        lines.append("]")
+    return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    """A basic string: JSON's escapes are TOML's, but for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _texts(texts: tuple[str, ...]) -> str:
+    return f"[{', '.join(_text(text) for text in texts)}]"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _value(value: str) -> str:
+    """A setting as a number where that reads back the same, else as text."""
+    if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?", value):
+        number = float(value) if "." in value else int(value)
+        if str(number) == value:
+            return value
+    return _text(value)
+
+
+def _plain(value: float) -> str:
+    """A number without exponent; whole ones without a point."""
+    return f"{Decimal(repr(float(value))):f}".removesuffix(".0")
+
+
+def _exact_rate(rate: float) -> str:
+    if float(rate).is_integer():
+        return f"{format_exact_size(int(rate))}/s"
+    return f"{_plain(rate)}B/s"

@@ -1,6 +1,7 @@
 """The planning programme against exhaustive search on small problems."""
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +58,7 @@ def _cost(units: tuple[Unit, ...], shapes: tuple[Shape, ...], choice: tuple[int,
             return float("inf")
         if sum(u.needs[shape.key].bytes_per_s for u in on) > shape.max_bytes_per_s:
             return float("inf")
-        total += shape.usd_per_gib * max(shape.min_gib, sum(u.gib for u in on))
+        total += shape.usd_per_gib * max(shape.min_gib, math.ceil(sum(u.gib for u in on)))
         total += sum(0.0002 * max(u.gib, 0.001) for u in on)
     return total
 

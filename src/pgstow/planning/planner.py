@@ -28,6 +28,8 @@ from pgstow.planning.shapes import Shape
 from pgstow.prediction import Workload, predict, workload_of
 
 _ATTEMPTS = 10
+_BISECTIONS = 12  # to 0.03 % of the range
+_STEPS, _STEP = 8, 0.05
 _TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
 
 
@@ -116,11 +118,7 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
         present=present,
         gap_pct=(price - bound) / bound * 100 if bound > 0 else 0.0,
         bound_usd_month=bound,
-        reasons=reasons(
-            found.solution,
-            lambda more: _resolve(planner, found, more),
-            found.problem,
-        ),
+        reasons=reasons(found.solution, found.problem),
         warnings=(*catalog.check(found.layout), *_warnings(goal, found)),
     )
 
@@ -159,13 +157,6 @@ class _Found:
     bound_usd: float
     tps: float
     tight: Tightening
-
-
-def _resolve(
-    planner: _Planner, found: _Found, forbidden: frozenset[tuple[str, str]]
-) -> Solution | None:
-    tight = replace(found.tight, forbidden=found.tight.forbidden | forbidden)
-    return planner.solve(found.tps, tight)
 
 
 def _cheapest(planner: _Planner, tps: float) -> _Found:
@@ -211,40 +202,43 @@ def _tighten(
 
 
 def _fastest(planner: _Planner, budget: float) -> _Found:
-    """The highest TPS whose cheapest layout is within the budget, by bisection."""
-    low, high = (
-        0.0,
-        planner.workload.clients
-        / max(1e-6, (planner.workload.cpu_us + planner.workload.think_us) / 1e6),
-    )
-    high = min(high, planner.workload.cores / max(1e-9, planner.workload.cpu_us / 1e6))
-    best: Solution | None = None
-    for _ in range(12):
+    """The highest TPS whose cheapest layout is within the budget, by bisection.
+
+    The programme's TPS is a floor; the closed load may reach more. Of the layouts whose simulated
+    TPS is as good as the best one's, the cheapest is taken.
+    """
+    work = planner.workload
+    low = 0.0
+    high = work.cores / max(1e-9, work.cpu_us / 1e6) * (1 - planner.goal.headroom)
+    high = min(high, work.clients / max(1e-6, (work.cpu_us + work.think_us) / 1e6))
+    for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         solution = planner.solve(middle, Tightening())
         if solution is not None and solution.usd_month <= budget:
-            best, low = solution, middle
+            low = middle
         else:
             high = middle
-    if best is None:
+    steps = [low * (1 - _STEP * number) for number in range(_STEPS)]
+    every = [found for tps in steps if (found := _within(planner, tps, budget)) is not None]
+    if low <= 0 or not every:
         raise InfeasibleError(
-            f"no layout costs as little as ${budget:,.2f} per month",
+            f"no layout{_wishes(planner.goal)} costs as little as ${budget:,.2f} per month",
             "raise --budget, or allow cheaper types; what the server holds now cannot shrink",
         )
-    for _ in range(_ATTEMPTS):
-        found = _within(planner, low, budget)
-        if found is not None:
-            return found
-        low *= 0.97  # rounding up to whole GiB and MiB/s passed the budget
-    raise InfeasibleError(f"no layout meets the goal within ${budget:,.2f}", "raise --budget")
+    best = max(found.prediction.performance.tps for found in every)
+    good = [f for f in every if f.prediction.performance.tps >= best * _TPS_TOLERANCE]
+    return min(good, key=lambda found: found.prediction.performance.usd_month or 0.0)
 
 
 def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:
+    """The cheapest layout for a TPS if it keeps to the budget and the latencies wished."""
     tight = Tightening()
+    bound: float | None = None
     for _ in range(_ATTEMPTS):
         solution, problem = planner.solve(tps, tight), planner.problem(tps, tight)
         if solution is None or problem is None:
             return None
+        bound = solution.bound_usd if bound is None else bound
         layout = layout_of(planner.profile.layout, solution)
         prediction = planner.check(layout)
         price = prediction.performance.usd_month
@@ -252,7 +246,7 @@ def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:
             return None
         tighter = _tighten(planner, 0.0, tight, solution, prediction)
         if tighter is None:
-            return _Found(layout, prediction, solution, problem, solution.bound_usd, tps, tight)
+            return _Found(layout, prediction, solution, problem, bound, tps, tight)
         tight = tighter
     return None
 

@@ -4,7 +4,7 @@ Variables, for units u (a relation, a bundle of cold ones, the WAL, temporary fi
 
     x[u,c] in {0,1}   unit u lies on a volume of shape c
     y[c]   in {0,1}   shape c is bought (or kept)
-    s[c], p[c], t[c]  its GiB, provisioned IOPS and MiB/s
+    s[c], p[c], t[c]  its GiB (whole ones of each member), provisioned IOPS and MiB/s
 
 Minimise   sum_c  gib$ s + iops$ (p - included y) + mibps$ (t - included y)  + moves
 subject to
@@ -101,7 +101,9 @@ class _Model:
         self.highs.setOptionValue("mip_rel_gap", 1e-5)
         self.highs.setOptionValue("threads", 1)
         self.y = {c.key: self.highs.addBinary() for c in problem.shapes}
-        self.s = {c.key: self.highs.addVariable(lb=0) for c in problem.shapes}
+        # a member is bought in whole GiB: as integers, rounding costs nothing afterwards
+        self.gib = {c.key: self.highs.addIntegral(lb=0) for c in problem.shapes}
+        self.s = {c.key: c.stripes * self.gib[c.key] for c in problem.shapes}
         self.p = {c.key: self.highs.addVariable(lb=0) for c in problem.shapes}
         self.t = {c.key: self.highs.addVariable(lb=0) for c in problem.shapes}
         self.x = {
@@ -258,7 +260,7 @@ def _read(model: _Model) -> Solution:
         bought.append(
             Bought(
                 shape=shape,
-                gib=value(model.s[shape.key]),
+                gib=shape.stripes * round(value(model.gib[shape.key])),
                 iops=value(model.p[shape.key]) * 1000,
                 bytes_per_s=value(model.t[shape.key]) * MIB,
                 units=tuple(u for u, c in shape_of.items() if c == shape.key),

@@ -9,9 +9,9 @@ from pgstow.model import Volume
 class Shape:
     """A type with its number of stripes. All limits and sizes are of the whole array.
 
-    IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; ``included_iops``
     IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; ``included_iops`` are there at
     once. Throughput likewise, up to ``bytes_per_s_per_iops`` × IOPS. Latencies are means.
+    """
 
     key: str
     type: str

@@ -35,7 +35,7 @@ def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Conn
     parameters = _parameters(dsn)
     if database is not None:
         parameters["dbname"] = database
-    parameters["application_name"] = APPLICATION_NAME
+    parameters |= {"application_name": APPLICATION_NAME, "client_encoding": "UTF8"}
     if "connect_timeout" not in parameters and "PGCONNECT_TIMEOUT" not in os.environ:
         parameters["connect_timeout"] = CONNECT_TIMEOUT_S
     if purpose == "observe":

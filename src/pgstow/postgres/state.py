@@ -59,7 +59,7 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
             keys.update(found)
             indexed.update(indexes)
             read.append(name)
-        except (PgstowError, psycopg.Error) as error:
+        except (PgstowError, psycopg.Error, UnicodeDecodeError) as error:
             warnings.append(_skipped(name, error))
     if rows and not read:
         raise UserError(

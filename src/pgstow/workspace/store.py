@@ -1,0 +1,221 @@
+"""The project file: values as typed documents, and the journal, in one SQLite database."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from pgstow.model.errors import PgstowError, WorkspaceError
+from pgstow.workspace import journal
+
+FORMAT = 1  # PRAGMA user_version: raised with every change that an older pgstow cannot read
+_APPLICATION_ID = 0x70677374  # "pgst"; tells a workspace from other programs' databases
+_BUSY_TIMEOUT_S = 10.0
+
+Kind = Literal["profile", "plan", "prediction", "measurement", "layout"]
+T = TypeVar("T")
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}  # making one takes milliseconds
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS document (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    created_at TEXT NOT NULL,        -- ISO 8601, UTC
+    json TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS document_kind ON document (kind, id);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A document's row without its contents."""
+
+    id: int
+    kind: str
+    created_at: str
+
+
+class _Connection(sqlite3.Connection):
+    """A connection whose failures are WorkspaceErrors, for the journal's statements too."""
+
+    path: Path
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*arguments)
+        except sqlite3.Error as error:
+            raise _workspace_error(self.path, error) from error
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        except sqlite3.Error as error:
+            raise _workspace_error(self.path, error) from error
+
+
+class Workspace:
+    """An open workspace; a context manager. Every write is on disk when its call returns."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.path = path
+        self.connection = connection
+        self.journal = journal.Journal(connection)
+
+    @classmethod
+    def open(cls, path: Path, create: bool = True) -> Self:
+        """Open a workspace file; with ``create`` it is made where there is none."""
+        if path.is_dir():
+            raise WorkspaceError(f"workspace {path} is a directory", "name a file")
+        if not create and not path.exists():
+            raise WorkspaceError(
+                f"there is no workspace {path}", "run pgstow observe first, or check --workspace"
+            )
+        try:
+            connection = sqlite3.connect(
+                path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, factory=_Connection
+            )
+        except sqlite3.Error as error:
+            raise _workspace_error(path, error) from error
+        connection.path = path
+        try:
+            _prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection, path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    def add(self, kind: Kind, value: object) -> int:
+        """Store a value of the model as a new document; returns its number."""
+        plain = _adapter(type(value)).dump_python(value, mode="json")
+        cursor = self.connection.execute(
+            "INSERT INTO document (kind, created_at, json) VALUES (?, ?, ?)",
+            (kind, datetime.now(UTC).isoformat(timespec="milliseconds"), json.dumps(plain)),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def latest(self, kind: Kind, type: type[T]) -> T | None:
+        """The newest document of a kind."""
+        row = self.connection.execute(
+            "SELECT id, json FROM document WHERE kind = ? ORDER BY id DESC LIMIT 1", (kind,)
+        ).fetchone()
+        return None if row is None else self._read(kind, row, type)
+
+    def get(self, kind: Kind, id: int, type: type[T]) -> T | None:
+        """The document of that kind and number."""
+        row = self.connection.execute(
+            "SELECT id, json FROM document WHERE kind = ? AND id = ?", (kind, id)
+        ).fetchone()
+        return None if row is None else self._read(kind, row, type)
+
+    def list(self, kind: Kind | None = None) -> tuple[Entry, ...]:
+        """What documents there are, oldest first."""
+        rows = self.connection.execute(
+            "SELECT id, kind, created_at FROM document WHERE ?1 IS NULL OR kind = ?1 ORDER BY id",
+            (kind,),
+        )
+        return tuple(Entry(*row) for row in rows)
+
+    def _read(self, kind: str, row: tuple[int, str], type: type[T]) -> T:
+        try:
+            return _adapter(type).validate_json(row[1])
+        except (ValidationError, PgstowError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            raise WorkspaceError(
+                f"{kind} {row[0]} in workspace {self.path} cannot be read: {reason}",
+                "make it again, or use the version of pgstow that wrote it",
+            ) from error
+
+
+def _adapter(type: type[T]) -> TypeAdapter[T]:
+    found = _ADAPTERS.get(type)
+    if found is None:
+        found = _ADAPTERS[type] = TypeAdapter(type)
+    return found
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """See that the file is a workspace this version can read; make the tables where it is new."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if application != _APPLICATION_ID and tables:
+        raise WorkspaceError(
+            f"{path} is a database of another program", "name another file with --workspace"
+        )
+    if found > FORMAT:
+        raise WorkspaceError(
+            f"workspace {path} was written by a newer pgstow (format {found})", "upgrade pgstow"
+        )
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if found < FORMAT:
+        _create(connection)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in _statements(_SCHEMA + journal.SCHEMA):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.execute("COMMIT")
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script; executescript would commit what runs around it."""
+    statements, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return statements
+
+
+def _workspace_error(path: Path, error: sqlite3.Error) -> WorkspaceError:
+    text = str(error)
+    if "not a database" in text:
+        return WorkspaceError(
+            f"{path} is not a pgstow workspace", "name another file with --workspace"
+        )
+    if "disk is full" in text or "disk I/O error" in text:
+        return WorkspaceError(
+            f"workspace {path} cannot be written: {text}", "free space on its disk and try again"
+        )
+    if "unable to open" in text or "readonly" in text:
+        return WorkspaceError(
+            f"workspace {path} cannot be opened for writing",
+            f"check that directory {path.parent} exists and that you may write there",
+        )
+    if "locked" in text:
+        return WorkspaceError(
+            f"workspace {path} is in use by another pgstow", "wait for it to end and try again"
+        )
+    return WorkspaceError(f"workspace {path}: {text}", "keep a copy of it, and make a new one")

@@ -1,15 +1,27 @@
-"""The extension module, built from crates/python."""
+"""The extension module: the emulator's server, the device model, the simulator."""
 
-def simulate(config_json: str) -> str:
-    """Simulate PostgreSQL on a layout's devices in virtual time: JSON in, JSON out."""
+from typing import Literal
 
 def serve(config_json: str) -> None:
-    """Serve emulated volumes until told to stop; blocks."""
+    """Serve emulated volumes until told to end by a command, SIGTERM or SIGINT, or unmounted.
+
+    Other threads run meanwhile. Raises ValueError for an impossible configuration, OSError where
+    the system refuses; the message is one line. docs/emulator-protocol.md has the configuration.
+    """
 
 def trace(
     device_json: str,
     host_cap_json: str | None,
-    ops: list[tuple[int, str, int, int]],
+    ops: list[tuple[int, Literal["read", "write", "flush"], int, int]],
     seed: int,
 ) -> list[int]:
-    """When a device finishes each of (now_ns, "read" | "write" | "flush", offset, length)."""
+    """When the device model completes each operation, in nanoseconds.
+
+    ``ops`` are (now in ns, kind, offset, length) in the order of their times.
+    """
+
+def simulate(config_json: str) -> str:
+    """Simulate PostgreSQL on a layout's devices in virtual time: JSON in, JSON out.
+
+    Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
+    """

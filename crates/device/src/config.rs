@@ -31,6 +31,21 @@ pub struct DeviceConfig {
     pub stripes: u32,
     pub chunk_bytes: u64,
     pub member: MemberConfig,
+    /// False for disks inside the host, whose traffic does not pass the host's cap.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub uses_host_cap: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// One member of a stripe. A limit of `None` is no limit.
@@ -97,7 +112,7 @@ pub struct HostCapConfig {
     pub burst_bytes_per_second: Option<f64>,
     /// The fraction of the host's burst credits at the start. Without it the host never bursts:
     /// half an hour a day must not flatter a measurement.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_initial: Option<f64>,
 }
 

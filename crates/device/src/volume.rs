@@ -96,6 +96,12 @@ impl Volume {
             stripes => (stripes, self.config.chunk_bytes),
         };
         let length = u64::from(operation.length);
+        let mut no_cap = HostCap::new(None);
+        let host = if self.config.uses_host_cap {
+            host
+        } else {
+            &mut no_cap
+        };
         for part in stripe::parts(stripes, chunk_bytes, operation.offset, length) {
             let request = (operation.kind, part.offset, part.length);
             let member = &mut self.members[part.member];

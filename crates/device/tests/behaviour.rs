@@ -30,6 +30,7 @@ fn gp3() -> DeviceConfig {
             },
             burst: None,
         },
+        uses_host_cap: true,
     }
 }
 
@@ -307,6 +308,29 @@ fn the_host_cap_is_shared_and_sustained() {
     }
     let rate = done as f64 / 5.0;
     assert!((rate / 20_000.0 - 1.0).abs() < 0.005, "{rate}");
+}
+
+#[test]
+fn a_disk_inside_the_host_does_not_pass_its_cap() {
+    let config = HostCapConfig {
+        iops: Some(100.0),
+        bytes_per_second: None,
+        burst_iops: None,
+        burst_bytes_per_second: None,
+        burst_initial: None,
+    };
+    let mut device = gp3();
+    for (uses_host_cap, expected) in [(true, 100.0), (false, 3000.0)] {
+        device.uses_host_cap = uses_host_cap;
+        let mut volume = Volume::new(&device, 1).unwrap();
+        let mut host = HostCap::new(Some(&config));
+        let (until_ns, seconds) = (50 * SECOND_NS, 50.0);
+        let done = run_closed_at(&mut volume, &mut host, 8, 8192, 0, until_ns);
+        assert!(
+            (done as f64 / seconds / expected - 1.0).abs() < 0.005,
+            "{done}"
+        );
+    }
 }
 
 #[test]

@@ -1,1 +1,51 @@
-//! pgstow-emulator
+//! The emulator's server: volumes of memory behind a device model, as files for loop devices.
+//!
+//! One thread serves the FUSE protocol, the deadlines of the device model and a control socket,
+//! so nothing needs a lock. It speaks the kernel's protocol itself: a request is read, its data
+//! copied at once, and its reply held back until the model says that it is done.
+
+mod commands;
+mod config;
+mod control;
+mod filesystem;
+mod guard;
+mod memory;
+mod mount;
+mod pending;
+mod server;
+mod store;
+mod system;
+mod volume;
+mod wire;
+
+use std::fmt;
+use std::io;
+
+pub use server::serve;
+
+/// Why the server could not start or go on, in one line.
+#[derive(Debug)]
+pub enum Error {
+    /// The configuration is wrong.
+    Config(String),
+    /// The system refused something.
+    System { what: String, source: io::Error },
+}
+
+impl Error {
+    fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(message) => formatter.write_str(message),
+            Self::System { what, source } => write!(formatter, "{what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,179 @@
+//! The control protocol: a line of JSON in, a line of JSON out.
+
+use pgstow_device::{DeviceConfig, HostCapConfig};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::store::Store;
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+enum Command {
+    Add {
+        device: DeviceConfig,
+    },
+    Remove {
+        name: String,
+    },
+    Set {
+        device: DeviceConfig,
+    },
+    Host {
+        // Null lifts the cap; leaving it out must not.
+        #[serde(deserialize_with = "Option::deserialize")]
+        host: Option<HostCapConfig>,
+    },
+    Limits {
+        enabled: bool,
+        #[serde(default)]
+        name: Option<String>,
+    },
+    Compensation {
+        us: f64,
+    },
+    Status {},
+    Shutdown {},
+}
+
+/// An answer, and whether the server is to end after it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub line: String,
+    pub ends_server: bool,
+}
+
+/// Does what one line asks. Whatever is in it, there is an answer.
+pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
+    let command = match serde_json::from_slice(line) {
+        Ok(command) => command,
+        Err(error) => return refused(&format!("not a command: {error}")),
+    };
+    let done = match command {
+        Command::Add { device } => store.add(&device, now_ns),
+        Command::Remove { name } => store.remove(&name),
+        Command::Set { device } => store.set(&device, now_ns),
+        Command::Host { host } => store.set_host(host),
+        Command::Limits { enabled, name } => store.set_limits(enabled, name.as_deref()),
+        Command::Compensation { us } => store.set_compensation_us(us),
+        Command::Status {} => return accepted(&store.status(now_ns)),
+        Command::Shutdown {} => {
+            return Answer {
+                ends_server: true,
+                ..accepted(&json!({}))
+            };
+        }
+    };
+    match done {
+        Ok(()) => accepted(&json!({})),
+        Err(message) => refused(&message),
+    }
+}
+
+/// The answer to a line that is not to be read at all.
+pub fn refused(message: &str) -> Answer {
+    let message = message.replace(['\n', '\r'], " ");
+    Answer {
+        line: json!({"ok": false, "error": message}).to_string(),
+        ends_server: false,
+    }
+}
+
+fn accepted(content: &impl Serialize) -> Answer {
+    match serde_json::to_value(content) {
+        Ok(Value::Object(mut fields)) => {
+            fields.insert("ok".into(), true.into());
+            Answer {
+                line: Value::Object(fields).to_string(),
+                ends_server: false,
+            }
+        }
+        Ok(_) | Err(_) => refused("the answer cannot be written"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::guard::MemoryGuard;
+    use crate::store::tests::device;
+
+    fn ask(store: &mut Store, command: &Value) -> Value {
+        let answer = execute(store, 0, command.to_string().as_bytes());
+        serde_json::from_str(&answer.line).unwrap()
+    }
+
+    #[test]
+    fn a_volume_lives_from_add_to_remove() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        let mut wanted = device("data");
+        assert_eq!(
+            ask(&mut store, &json!({"command": "add", "device": wanted}))["ok"],
+            true
+        );
+        wanted.size_bytes *= 2;
+        wanted.member.iops = Some(3000.0);
+        assert_eq!(
+            ask(&mut store, &json!({"command": "set", "device": wanted}))["ok"],
+            true
+        );
+        let cap = json!({"iops": 5000.0, "bytes_per_second": null, "burst_iops": null,
+            "burst_bytes_per_second": null});
+        assert_eq!(
+            ask(&mut store, &json!({"command": "host", "host": cap}))["ok"],
+            true
+        );
+        let status = ask(&mut store, &json!({"command": "status"}));
+        assert_eq!(status["host"], cap);
+        assert_eq!(status["limits_enabled"], true);
+        let volume = &status["volumes"][0];
+        assert_eq!(volume["size_bytes"], 1u64 << 31);
+        assert_eq!(volume["device"], serde_json::to_value(&wanted).unwrap());
+        assert_eq!(volume["reads"], 0);
+        assert_eq!(
+            ask(&mut store, &json!({"command": "remove", "name": "data"}))["ok"],
+            true
+        );
+        assert_eq!(
+            ask(&mut store, &json!({"command": "status"}))["volumes"],
+            json!([])
+        );
+        assert!(execute(&mut store, 0, br#"{"command": "shutdown"}"#).ends_server);
+    }
+
+    #[test]
+    fn a_bad_command_is_refused_in_one_line() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        for line in [
+            "",
+            "nonsense",
+            "{}",
+            "[1]",
+            r#"{"command": "fly"}"#,
+            r#"{"command": "host"}"#,
+            r#"{"command": "limits"}"#,
+            r#"{"command": "status", "extra": 1}"#,
+            r#"{"command": "remove", "name": "a\nb"}"#,
+            r#"{"command": "compensation", "us": -5}"#,
+            r#"{"command": "host", "host": {"iops": 0, "bytes_per_second": 1}}"#,
+        ] {
+            let answer = execute(&mut store, 0, line.as_bytes());
+            let value: Value = serde_json::from_str(&answer.line).unwrap();
+            assert_eq!(value["ok"], false, "{line}");
+            let error = value["error"].as_str().unwrap();
+            assert!(
+                !error.is_empty() && !error.contains('\n'),
+                "{line}: {error}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_breaks_it(line in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut store = Store::new(MemoryGuard::new(0), 1);
+            prop_assert!(!execute(&mut store, 0, &line).ends_server);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A volume's data: an anonymous mapping that takes memory only where something was written.
+
+use std::io;
+use std::ptr::{self, NonNull};
+
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Zero-filled bytes of a fixed size, thin.
+#[derive(Debug)]
+pub struct Memory {
+    start: NonNull<u8>,
+    size_bytes: u64,
+    /// A bit for each page that was written, so that what is in use is known without a walk.
+    written: Vec<u64>,
+    written_pages: u64,
+}
+
+impl Memory {
+    pub fn new(size_bytes: u64) -> io::Result<Self> {
+        let length = usize::try_from(size_bytes).map_err(io::Error::other)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new anonymous mapping, of no address in use.
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // A huge page for each scattered block written would take 512 times the memory.
+        // SAFETY: the mapping just made; a refusal changes nothing but memory use.
+        unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
+        let start = NonNull::new(start.cast()).expect("mmap gives no null");
+        Ok(Self {
+            start,
+            size_bytes,
+            written: vec![0; words(size_bytes)],
+            written_pages: 0,
+        })
+    }
+
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    pub fn resident_bytes(&self) -> u64 {
+        self.written_pages * PAGE_BYTES
+    }
+
+    /// Makes room at the end; the data stays.
+    pub fn grow(&mut self, size_bytes: u64) -> io::Result<()> {
+        assert!(size_bytes >= self.size_bytes, "a volume only grows");
+        let (old, new) = (self.size_bytes as usize, size_bytes as usize);
+        // SAFETY: our own mapping of the old length; no reference into it lives across this call.
+        let start =
+            unsafe { libc::mremap(self.start.as_ptr().cast(), old, new, libc::MREMAP_MAYMOVE) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.start = NonNull::new(start.cast()).expect("mremap gives no null");
+        self.size_bytes = size_bytes;
+        self.written.resize(words(size_bytes), 0);
+        Ok(())
+    }
+
+    /// The bytes of a range, or `None` where nothing in it was ever written: all zeros.
+    ///
+    /// Zeros are told apart so that reading them does not fill page tables.
+    pub fn read(&self, offset: u64, length: usize) -> Option<&[u8]> {
+        assert!(self.holds(offset, length), "a read is within the volume");
+        if !self.is_written(offset, length as u64) {
+            return None;
+        }
+        // SAFETY: within the mapping, which lives as long as `self`; writes need `&mut self`.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.start.add(offset as usize).as_ptr(), length)
+        })
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
+        assert!(
+            self.holds(offset, data.len()),
+            "a write is within the volume"
+        );
+        // SAFETY: within the mapping; `data` is the caller's and cannot overlap it.
+        unsafe {
+            let target = self.start.add(offset as usize).as_ptr();
+            ptr::copy_nonoverlapping(data.as_ptr(), target, data.len());
+        }
+        for page in pages(offset, data.len() as u64) {
+            let (word, bit) = (&mut self.written[(page / 64) as usize], 1 << (page % 64));
+            self.written_pages += u64::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+
+    /// Pages that a write to this range would newly take.
+    pub fn missing_pages(&self, offset: u64, length: u64) -> u64 {
+        pages(offset, length)
+            .filter(|&page| !self.has(page))
+            .count() as u64
+    }
+
+    /// Makes a range zero and gives its memory back.
+    pub fn punch(&mut self, offset: u64, length: u64) {
+        let end = offset.saturating_add(length).min(self.size_bytes);
+        if offset >= end || self.written_pages == 0 {
+            return;
+        }
+        let (first, last) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
+        if first >= last {
+            return self.zero(offset, end);
+        }
+        self.zero(offset, first * PAGE_BYTES);
+        self.zero(last * PAGE_BYTES, end);
+        // SAFETY: whole pages within the mapping, which is private and anonymous.
+        unsafe {
+            let begin = self.start.add((first * PAGE_BYTES) as usize).as_ptr();
+            let bytes = ((last - first) * PAGE_BYTES) as usize;
+            libc::madvise(begin.cast(), bytes, libc::MADV_DONTNEED);
+        }
+        self.forget(first, last);
+    }
+
+    /// Zeros less than a page, if there is anything in it.
+    fn zero(&mut self, offset: u64, end: u64) {
+        if offset < end && self.is_written(offset, end - offset) {
+            // SAFETY: within the mapping.
+            unsafe {
+                ptr::write_bytes(
+                    self.start.add(offset as usize).as_ptr(),
+                    0,
+                    (end - offset) as usize,
+                );
+            }
+        }
+    }
+
+    /// Marks pages `first..last` as not written, a word at a time.
+    fn forget(&mut self, first: u64, last: u64) {
+        let mut page = first;
+        while page < last {
+            let upto = (page / 64 * 64 + 64).min(last);
+            let mask = (u64::MAX >> (64 - (upto - page))) << (page % 64);
+            let word = &mut self.written[(page / 64) as usize];
+            if *word & mask != 0 {
+                self.written_pages -= u64::from((*word & mask).count_ones());
+                *word &= !mask;
+            }
+            page = upto;
+        }
+    }
+
+    fn has(&self, page: u64) -> bool {
+        self.written[(page / 64) as usize] & (1 << (page % 64)) != 0
+    }
+
+    fn is_written(&self, offset: u64, length: u64) -> bool {
+        pages(offset, length).any(|page| self.has(page))
+    }
+
+    fn holds(&self, offset: u64, length: usize) -> bool {
+        offset
+            .checked_add(length as u64)
+            .is_some_and(|end| end <= self.size_bytes)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.size_bytes as usize) };
+    }
+}
+
+fn pages(offset: u64, length: u64) -> std::ops::Range<u64> {
+    offset / PAGE_BYTES..(offset + length).div_ceil(PAGE_BYTES)
+}
+
+fn words(size_bytes: u64) -> usize {
+    size_bytes.div_ceil(PAGE_BYTES * 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_terabyte_takes_no_memory_until_written() {
+        let mut memory = Memory::new(1 << 40).unwrap();
+        assert_eq!(memory.read(1 << 39, 8192), None);
+        memory.write((1 << 39) + 100, &[7; 10]);
+        assert_eq!(memory.resident_bytes(), 4096);
+        assert_eq!(memory.read((1 << 39) + 99, 3).unwrap(), [0, 7, 7]);
+        memory.grow((1 << 40) + 4096).unwrap();
+        assert_eq!(memory.read((1 << 39) + 99, 3).unwrap(), [0, 7, 7]);
+        memory.punch(0, 1 << 40);
+        assert_eq!(memory.resident_bytes(), 0);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Write(u64, Vec<u8>),
+        Punch(u64, u64),
+    }
+
+    const SIZE: u64 = 300 * 4096 + 512;
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let write = (
+            0..SIZE - 10_000,
+            prop::collection::vec(any::<u8>(), 1..10_000),
+        )
+            .prop_map(|(offset, data)| Step::Write(offset, data));
+        let punch = (0..SIZE, 0..2 * SIZE).prop_map(|(offset, length)| Step::Punch(offset, length));
+        prop::collection::vec(prop_oneof![write, punch], 1..12)
+    }
+
+    proptest! {
+        #[test]
+        fn it_reads_what_a_plain_array_would(steps in steps()) {
+            let mut memory = Memory::new(SIZE).unwrap();
+            let mut plain = vec![0u8; SIZE as usize];
+            for step in steps {
+                match step {
+                    Step::Write(offset, data) => {
+                        let missing = memory.missing_pages(offset, data.len() as u64);
+                        let before = memory.resident_bytes();
+                        memory.write(offset, &data);
+                        prop_assert_eq!(memory.resident_bytes(), before + missing * 4096);
+                        plain[offset as usize..][..data.len()].copy_from_slice(&data);
+                    }
+                    Step::Punch(offset, length) => {
+                        memory.punch(offset, length);
+                        let end = (offset + length).min(SIZE) as usize;
+                        plain[(offset as usize).min(end)..end].fill(0);
+                    }
+                }
+            }
+            match memory.read(0, SIZE as usize) {
+                Some(bytes) => prop_assert_eq!(bytes, &plain[..]),
+                None => prop_assert!(plain.iter().all(|&byte| byte == 0)),
+            }
+            prop_assert_eq!(
+                memory.written.iter().map(|word| u64::from(word.count_ones())).sum::<u64>(),
+                memory.written_pages
+            );
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The loop: requests in, deadlines out, commands between them.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::AsRawFd;
+
+use crate::Error;
+use crate::commands;
+use crate::config::ServerConfig;
+use crate::control::Control;
+use crate::filesystem::{self, Outcome};
+use crate::guard::MemoryGuard;
+use crate::mount::Mount;
+use crate::pending::{Deadlines, Kind, Pending};
+use crate::store::Store;
+use crate::system::{self, Clock, Priority, Signals};
+use crate::wire;
+
+/// Requests taken in before the others are looked at again.
+const BATCH: usize = 64;
+static ZEROS: [u8; wire::MAX_TRANSFER_BYTES] = [0; wire::MAX_TRANSFER_BYTES];
+
+/// Serves volumes until it is told to end, by command or signal, or is unmounted.
+pub fn serve(config_json: &str) -> Result<(), Error> {
+    let config = ServerConfig::parse(config_json)?;
+    let clock = Clock::start();
+    let mut store = Store::new(MemoryGuard::new(config.memory_reserve_bytes), config.seed);
+    store.set_host(config.host).map_err(Error::Config)?;
+    store
+        .set_compensation_us(config.compensation_us)
+        .map_err(Error::Config)?;
+    for device in &config.volumes {
+        store.add(device, clock.now_ns()).map_err(Error::Config)?;
+    }
+    let signals = Signals::catch().map_err(Error::system("cannot handle signals"))?;
+    let control = Control::new(&config.control)?;
+    let mount = Mount::new(&config.mountpoint)?;
+    let _priority = Priority::raise();
+    let buffer = vec![0; wire::REQUEST_BUFFER_BYTES];
+    Server {
+        clock,
+        store,
+        mount,
+        deadlines: Deadlines::default(),
+        buffer,
+    }
+    .run(control, &signals)
+}
+
+struct Server {
+    clock: Clock,
+    store: Store,
+    mount: Mount,
+    deadlines: Deadlines,
+    buffer: Vec<u8>,
+}
+
+/// Whether the file system is still mounted.
+#[derive(Debug, PartialEq, Eq)]
+enum Connection {
+    Open,
+    Closed,
+}
+
+impl Server {
+    fn run(&mut self, mut control: Control, signals: &Signals) -> Result<(), Error> {
+        let ended = self.serve_until_ended(&mut control, signals);
+        // Nobody is left waiting: the data is where it should be, only the time has not come.
+        while let Some(pending) = self.deadlines.pop_due(u64::MAX) {
+            self.complete(pending, self.clock.now_ns());
+        }
+        ended
+    }
+
+    fn serve_until_ended(&mut self, control: &mut Control, signals: &Signals) -> Result<(), Error> {
+        let mut polled = vec![];
+        loop {
+            polled.clear();
+            polled.push(interest(self.mount.channel.as_raw_fd(), libc::POLLIN));
+            polled.push(interest(signals.descriptor(), libc::POLLIN));
+            polled.extend(
+                control
+                    .polled()
+                    .map(|(descriptor, events)| interest(descriptor, events)),
+            );
+            let now_ns = self.clock.now_ns();
+            let wait_ns = self
+                .deadlines
+                .next_ns()
+                .map(|next_ns| next_ns.saturating_sub(now_ns));
+            system::poll(&mut polled, wait_ns).map_err(Error::system("cannot poll"))?;
+
+            self.complete_due();
+            if polled[1].revents != 0 {
+                return Ok(());
+            }
+            if polled[0].revents != 0 && self.take_in()? == Connection::Closed {
+                return Ok(());
+            }
+            if polled[2..].iter().any(|descriptor| descriptor.revents != 0) {
+                let (store, clock) = (&mut self.store, self.clock);
+                let ends = control.serve(|line| commands::execute(store, clock.now_ns(), line));
+                if ends {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Takes in the requests that wait, and between them replies to those that are due.
+    fn take_in(&mut self) -> Result<Connection, Error> {
+        for _ in 0..BATCH {
+            let count = match self.mount.channel.read(&mut self.buffer) {
+                Ok(count) => count,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => break,
+                    // The request was taken back, or a signal came: look again.
+                    Some(libc::ENOENT | libc::EINTR) => continue,
+                    Some(libc::ENODEV | libc::ECONNABORTED) => return Ok(Connection::Closed),
+                    _ => return Err(Error::system("cannot read /dev/fuse")(error)),
+                },
+            };
+            let now_ns = self.clock.now_ns();
+            let Some(envelope) = wire::parse(&self.buffer[..count]) else {
+                continue;
+            };
+            let unique = envelope.unique;
+            match filesystem::handle(&mut self.store, now_ns, &envelope) {
+                Outcome::Body(body) => reply(&self.mount, unique, 0, &body),
+                Outcome::Failed(error) => reply(&self.mount, unique, error, &[]),
+                Outcome::Later(pending) if pending.deadline_ns <= now_ns => {
+                    self.complete(pending, now_ns);
+                }
+                Outcome::Later(pending) => self.deadlines.push(pending),
+                Outcome::Silent => {}
+            }
+            self.complete_due();
+        }
+        Ok(Connection::Open)
+    }
+
+    fn complete_due(&mut self) {
+        while self.deadlines.next_ns().is_some() {
+            let now_ns = self.clock.now_ns();
+            let Some(pending) = self.deadlines.pop_due(now_ns) else {
+                break;
+            };
+            self.complete(pending, now_ns);
+        }
+    }
+
+    fn complete(&mut self, pending: Pending, now_ns: u64) {
+        let Pending { unique, kind, .. } = pending;
+        let Some(volume) = self.store.get_mut(pending.node) else {
+            return reply(&self.mount, unique, libc::EIO, &[]);
+        };
+        match kind {
+            Kind::Read { offset, length } => {
+                let zeros = &ZEROS[..length as usize];
+                let data = volume.memory.read(offset, length as usize).unwrap_or(zeros);
+                reply(&self.mount, unique, 0, data);
+            }
+            Kind::Write { length } => reply(&self.mount, unique, 0, &wire::written(length)),
+            Kind::Flush => reply(&self.mount, unique, 0, &[]),
+        }
+        let times_ns = (pending.received_ns, pending.deadline_ns, now_ns);
+        volume.counts.add(kind, times_ns);
+    }
+}
+
+/// Sends a reply. A request that was taken back meanwhile (ENOENT) has nobody waiting for it, and
+/// a connection that is gone shows when it is read next; there is nothing to do about either.
+fn reply(mount: &Mount, unique: u64, error: i32, body: &[u8]) {
+    let header = wire::reply_header(unique, error, body.len());
+    let parts = [IoSlice::new(&header), IoSlice::new(body)];
+    loop {
+        match (&mount.channel).write_vectored(&parts) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}
+
+fn interest(fd: std::os::fd::RawFd, events: i16) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    }
+}

@@ -1,0 +1,302 @@
+//! All volumes of the server, by name and by node, and the host that they share.
+
+use std::collections::BTreeMap;
+
+use pgstow_device::{DeviceConfig, HostCap, HostCapConfig};
+use serde::Serialize;
+
+use crate::guard::MemoryGuard;
+use crate::volume::{Counts, EmulatedVolume};
+
+/// Below it are the root and the offsets of "." and "..".
+const FIRST_NODE: u64 = 16;
+const MAX_NAME_BYTES: usize = 255;
+
+#[derive(Debug)]
+pub struct Store {
+    /// Nodes are never given twice.
+    volumes: BTreeMap<u64, EmulatedVolume>,
+    next_node: u64,
+    pub host: HostCap,
+    host_config: Option<HostCapConfig>,
+    pub guard: MemoryGuard,
+    pub compensation_ns: u64,
+    /// Whether a volume that is added has its limits on.
+    limits_enabled: bool,
+    seed: u64,
+}
+
+/// The answer to `status`.
+#[derive(Debug, Serialize)]
+pub struct Status<'a> {
+    pid: u32,
+    compensation_us: f64,
+    limits_enabled: bool,
+    host: Option<&'a HostCapConfig>,
+    volumes: Vec<VolumeStatus<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct VolumeStatus<'a> {
+    name: &'a str,
+    size_bytes: u64,
+    resident_bytes: u64,
+    #[serde(flatten)]
+    counts: &'a Counts,
+    limits_enabled: bool,
+    /// Burst credits left over all members; null for a volume without.
+    credits: Option<f64>,
+    device: &'a DeviceConfig,
+}
+
+impl Store {
+    pub fn new(guard: MemoryGuard, seed: u64) -> Self {
+        Self {
+            volumes: BTreeMap::new(),
+            next_node: FIRST_NODE,
+            host: HostCap::new(None),
+            host_config: None,
+            guard,
+            compensation_ns: 0,
+            limits_enabled: true,
+            seed,
+        }
+    }
+
+    pub fn add(&mut self, device: &DeviceConfig, now_ns: u64) -> Result<(), String> {
+        let name = &device.name;
+        let unusable = name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(['/', '\0']);
+        if unusable || name == "." || name == ".." {
+            return Err(format!("volume {name:?}: the name is no file's name"));
+        }
+        if self.find(name.as_bytes()).is_some() {
+            return Err(format!("volume {name:?} exists already"));
+        }
+        let mut volume = EmulatedVolume::new(device, seed_of(self.seed, name), now_ns)?;
+        volume.timing.set_unlimited(!self.limits_enabled);
+        self.volumes.insert(self.next_node, volume);
+        self.next_node += 1;
+        Ok(())
+    }
+
+    /// Takes a volume away, if nobody has it open.
+    pub fn remove(&mut self, name: &str) -> Result<(), String> {
+        let (node, volume) = self.named(name)?;
+        if volume.openers > 0 {
+            return Err(format!(
+                "volume {name:?} is in use: detach its loop device first"
+            ));
+        }
+        self.volumes.remove(&node);
+        Ok(())
+    }
+
+    pub fn set(&mut self, device: &DeviceConfig, now_ns: u64) -> Result<(), String> {
+        self.named(&device.name)?.1.set(device, now_ns)
+    }
+
+    pub fn set_host(&mut self, config: Option<HostCapConfig>) -> Result<(), String> {
+        if let Some(config) = &config {
+            config.check().map_err(|error| error.to_string())?;
+        }
+        self.host = HostCap::new(config.as_ref());
+        self.host_config = config;
+        Ok(())
+    }
+
+    /// Switches limits and latency of one volume or of all, present and to come.
+    pub fn set_limits(&mut self, enabled: bool, name: Option<&str>) -> Result<(), String> {
+        if let Some(name) = name {
+            self.named(name)?.1.timing.set_unlimited(!enabled);
+            return Ok(());
+        }
+        self.limits_enabled = enabled;
+        for volume in self.volumes.values_mut() {
+            volume.timing.set_unlimited(!enabled);
+        }
+        Ok(())
+    }
+
+    pub fn set_compensation_us(&mut self, compensation_us: f64) -> Result<(), String> {
+        // A second is far beyond any way to the server; more is a wrong unit.
+        if !(0.0..=1e6).contains(&compensation_us) {
+            return Err(format!(
+                "compensation must be 0 to 1000000 us, not {compensation_us}"
+            ));
+        }
+        self.compensation_ns = (compensation_us * 1e3).round() as u64;
+        Ok(())
+    }
+
+    pub fn status(&self, now_ns: u64) -> Status<'_> {
+        let volumes = self.volumes.values().map(|volume| VolumeStatus {
+            name: volume.name(),
+            size_bytes: volume.memory.size_bytes(),
+            resident_bytes: volume.memory.resident_bytes(),
+            counts: &volume.counts,
+            limits_enabled: !volume.timing.is_unlimited(),
+            credits: volume.timing.credits(now_ns),
+            device: volume.timing.config(),
+        });
+        let all_limited = self
+            .volumes
+            .values()
+            .all(|volume| !volume.timing.is_unlimited());
+        Status {
+            pid: std::process::id(),
+            compensation_us: self.compensation_ns as f64 / 1e3,
+            limits_enabled: all_limited && (self.limits_enabled || !self.volumes.is_empty()),
+            host: self.host_config.as_ref(),
+            volumes: volumes.collect(),
+        }
+    }
+
+    /// The node of a name.
+    pub fn find(&self, name: &[u8]) -> Option<u64> {
+        self.iter()
+            .find(|(_, volume)| volume.name().as_bytes() == name)
+            .map(|(node, _)| node)
+    }
+
+    pub fn get(&self, node: u64) -> Option<&EmulatedVolume> {
+        self.volumes.get(&node)
+    }
+
+    pub fn get_mut(&mut self, node: u64) -> Option<&mut EmulatedVolume> {
+        self.volumes.get_mut(&node)
+    }
+
+    /// A volume together with what all volumes share.
+    pub fn parts_mut(
+        &mut self,
+        node: u64,
+    ) -> Option<(&mut EmulatedVolume, &mut HostCap, &mut MemoryGuard)> {
+        Some((
+            self.volumes.get_mut(&node)?,
+            &mut self.host,
+            &mut self.guard,
+        ))
+    }
+
+    /// All volumes in the order of their nodes.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &EmulatedVolume)> {
+        self.volumes.iter().map(|(&node, volume)| (node, volume))
+    }
+
+    fn named(&mut self, name: &str) -> Result<(u64, &mut EmulatedVolume), String> {
+        let node = self
+            .find(name.as_bytes())
+            .ok_or_else(|| format!("no volume {name:?}"))?;
+        Ok((node, self.volumes.get_mut(&node).expect("found just now")))
+    }
+}
+
+/// A seed of the volume's own that does not depend on the others or on their order (FNV-1a).
+fn seed_of(seed: u64, name: &str) -> u64 {
+    name.bytes()
+        .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+}
+
+#[cfg(test)]
+pub mod tests {
+    use pgstow_device::{LatencyConfig, MemberConfig};
+
+    use super::*;
+
+    /// A plain device of 1 GiB without limits.
+    pub fn device(name: &str) -> DeviceConfig {
+        DeviceConfig {
+            name: name.into(),
+            size_bytes: 1 << 30,
+            stripes: 1,
+            chunk_bytes: 65536,
+            member: MemberConfig {
+                iops: None,
+                bytes_per_second: None,
+                io_unit_bytes: 262_144,
+                latency: LatencyConfig {
+                    read_us_p50: 100.0,
+                    read_us_p99: 100.0,
+                    write_us_p50: 100.0,
+                    write_us_p99: 100.0,
+                    sequential_read_us_p50: None,
+                    sequential_write_us_p50: None,
+                },
+                burst: None,
+            },
+            uses_host_cap: true,
+        }
+    }
+
+    #[test]
+    fn names_are_files_names_and_unique() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        store.add(&device("a \"b\"\n"), 0).unwrap();
+        assert!(
+            store
+                .add(&device("a \"b\"\n"), 0)
+                .unwrap_err()
+                .contains("exists")
+        );
+        for name in ["", ".", "..", "a/b", "a\0b", &"x".repeat(256)] {
+            assert!(store.add(&device(name), 0).is_err(), "{name:?}");
+        }
+        assert!(store.remove("gone").unwrap_err().contains("no volume"));
+    }
+
+    #[test]
+    fn an_open_volume_stays() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        store.add(&device("a"), 0).unwrap();
+        let node = store.find(b"a").unwrap();
+        store.get_mut(node).unwrap().openers = 1;
+        assert!(store.remove("a").unwrap_err().contains("in use"));
+        store.get_mut(node).unwrap().openers = 0;
+        store.remove("a").unwrap();
+        store.add(&device("a"), 0).unwrap();
+        assert_ne!(store.find(b"a").unwrap(), node);
+    }
+
+    #[test]
+    fn limits_are_switched_for_one_or_all() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        store.set_limits(false, None).unwrap();
+        store.add(&device("a"), 0).unwrap();
+        store.add(&device("b"), 0).unwrap();
+        store.set_limits(true, Some("b")).unwrap();
+        let unlimited: Vec<bool> = store
+            .iter()
+            .map(|(_, volume)| volume.timing.is_unlimited())
+            .collect();
+        assert_eq!(unlimited, [true, false]);
+        assert!(store.set_limits(true, Some("c")).is_err());
+    }
+
+    #[test]
+    fn compensation_shortens_the_latency_alone() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        let mut slow = device("a");
+        slow.member.iops = Some(10.0);
+        store.add(&slow, 0).unwrap();
+        store.set_compensation_us(40.0).unwrap();
+        let (compensation_ns, node) = (store.compensation_ns, store.find(b"a").unwrap());
+        let (volume, host, _) = store.parts_mut(node).unwrap();
+        let mut deadline_ns = |offset| {
+            let kind = crate::pending::Kind::Write { length: 8192 };
+            volume.deadline_ns(host, 0, compensation_ns, (kind, offset))
+        };
+        assert_eq!(deadline_ns(0), 60_000);
+        assert_eq!(deadline_ns(1 << 20), 90_000_000 + 60_000);
+        store.set_compensation_us(500.0).unwrap();
+        let (volume, host, _) = store.parts_mut(node).unwrap();
+        let kind = crate::pending::Kind::Write { length: 8192 };
+        assert_eq!(
+            volume.deadline_ns(host, 0, 500_000, (kind, 1 << 25)),
+            190_000_000
+        );
+        assert!(store.set_compensation_us(-1.0).is_err());
+        assert!(store.set_compensation_us(f64::NAN).is_err());
+    }
+}

@@ -40,6 +40,7 @@ def calibrate(directory: StateDirectory) -> float:
     clean(directory)
     control.set_compensation(0.0)
     control.add(_DEVICE)
+    control.set_limits(True, CALIBRATION_VOLUME)
     try:
         loop = loops.attach(
             directory.mountpoint / CALIBRATION_VOLUME, max_request_bytes=MAX_REQUEST_BYTES

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from pgstow.model import Device, HostCap
 from pgstow.model.errors import HostError
 
 _TIMEOUT_S = 10.0
+_RELEASE_PATIENCE_S = 5.0
+_RELEASE_POLL_S = 0.02
 
 
 class ServerGoneError(HostError):
@@ -76,7 +79,17 @@ class Control:
 
     def remove(self, name: str) -> None:
         """Remove a volume and what is in it."""
-        self._ask({"command": "remove", "name": name})
+        deadline = time.monotonic() + _RELEASE_PATIENCE_S
+        while True:
+            try:
+                self._ask({"command": "remove", "name": name})
+                return
+            except ServerGoneError:
+                raise
+            except HostError:  # the kernel closes a detached loop device's file a little later
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_RELEASE_POLL_S)
 
     def set_host(self, cap: HostCap | None) -> None:
         """Change the cap that all volumes share."""

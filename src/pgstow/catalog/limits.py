@@ -77,4 +77,5 @@ def device(kind: VolumeType, volume: Volume) -> Device:
             latency=kind.latency,
             burst=member_burst(kind, volume),
         ),
+        uses_host_cap=not kind.is_local,
     )

@@ -29,7 +29,7 @@ def _size_line(volume: Volume, price: TypePrice) -> Line | None:
     if price.usd_per_gib is None:
         return None
     size = gib(volume.size_bytes)
-    return f"{_number(size)} GiB × ${price.usd_per_gib:g}", size * price.usd_per_gib
+    return f"{_number(size)} GiB × {format_unit_price(price.usd_per_gib)}", size * price.usd_per_gib
 
 
 def _iops_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line]:
@@ -42,7 +42,9 @@ def _iops_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line
         count = min(volume.iops, high) - low
         if count > 0:
             over = f" over {_number(low)}" if low else ""
-            lines.append((f"{_number(count)} IOPS{over} × ${tier.usd:g}", count * tier.usd))
+            lines.append(
+                (f"{_number(count)} IOPS{over} × {format_unit_price(tier.usd)}", count * tier.usd)
+            )
     return lines
 
 
@@ -53,8 +55,19 @@ def _throughput_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> lis
     count = (volume.throughput - included) / MIB
     if count <= 0:
         return []
-    text = f"{_number(count)} MiB/s over {_number(included / MIB)} × ${price.usd_per_mibps:g}"
+    unit = format_unit_price(price.usd_per_mibps)
+    text = f"{_number(count)} MiB/s over {_number(included / MIB)} × {unit}"
     return [(text, count * price.usd_per_mibps)]
+
+
+def format_unit_price(usd: float) -> str:
+    """Write the price of one unit with at least two decimals and all that it has.
+
+    >>> format_unit_price(0.1), format_unit_price(0.03185)
+    ('$0.10', '$0.03185')
+    """
+    whole, _, decimals = f"{usd:.6f}".partition(".")
+    return f"${whole}.{decimals.rstrip('0'):0<2}"
 
 
 def _number(value: float) -> str:

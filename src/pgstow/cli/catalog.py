@@ -45,8 +45,11 @@ def list_types(
         print_json(kinds)
         return
     _warn_of_region(catalog, region)
-    console().print(_types_table(kinds, region))
-    console().print(
+    target = console()
+    target.print(_types_table(kinds))
+    target.print()
+    target.print(_prices_table(kinds, region))
+    target.print(
         "Limits are of one member of a stripe. Latency is the median; 'pgstow catalog show TYPE' "
         "names the sources.",
         style="dim",
@@ -97,6 +100,7 @@ def list_instances(
 @catalog_app.command("price")
 def price_volume(
     name: Annotated[str, typer.Argument(metavar="TYPE", help="A volume type, such as gp3.")],
+    *,
     size: Annotated[str, typer.Option("--size", help="Size of one member: 500GiB.")],
     iops: Annotated[float | None, typer.Option("--iops", help="Provisioned IOPS.")] = None,
     throughput: Annotated[
@@ -203,31 +207,33 @@ def _warn_of_region(catalog: "Catalog", region: str) -> None:
         print_warnings([Warning("price-unknown", message, f"known are {', '.join(known)}")])
 
 
-def _types_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
+def _types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for title in ("type", "size", "IOPS", "throughput", "read", "write", "lost a year"):
-        table.add_column(title, justify="left" if title == "type" else "right")
-    table.add_column("price a month")
+    for title in ("type", "size", "IOPS", "MiB/s", "read, write"):
+        table.add_column(title, justify="left" if title == "type" else "right", no_wrap=True)
     for kind in kinds:
         table.add_row(
             kind.name,
             _size_range(kind),
             _iops_range(kind),
             _throughput_range(kind),
-            _us(kind.latency.read_us_p50),
-            _us(kind.latency.write_us_p50),
-            _percent(kind),
-            _price_text(kind, region),
+            f"{kind.latency.read_us_p50 / 1000:g}, {kind.latency.write_us_p50 / 1000:g} ms",
         )
     return table
 
 
-def _us(microseconds: float) -> str:
-    from pgstow.units import format_duration
+def _prices_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
+    from rich.table import Table
 
-    return format_duration(microseconds / 1e6)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("type", no_wrap=True)
+    table.add_column("lost a year", justify="right", no_wrap=True)
+    table.add_column(f"price a month in {region}")
+    for kind in kinds:
+        table.add_row(kind.name, _percent(kind), _price_text(kind, region))
+    return table
 
 
 def _percent(kind: "VolumeType") -> str:
@@ -252,32 +258,38 @@ def _iops_range(kind: "VolumeType") -> str:
 
 
 def _throughput_range(kind: "VolumeType") -> str:
-    from pgstow.units import MIB, format_rate
+    """In MiB/s."""
+    from pgstow.units import MIB
 
-    high = kind.max_throughput
+    high, low = kind.max_throughput, kind.included_throughput
     if high is None:
         return "no limit"
-    low = kind.included_throughput
     if kind.throughput_per_gib is not None:
-        per_tib = kind.throughput_per_gib * 1024
-        return f"{format_rate(per_tib)} per TiB, to {high / MIB:,.0f}"
+        return f"{kind.throughput_per_gib * 1024 / MIB:g}/TiB, to {high / MIB:,.0f}"
     if low is not None and low < high:
-        return f"{low / MIB:,.0f}–{high / MIB:,.0f} MiB/s"
-    return f"to {high / MIB:,.0f} MiB/s"
+        return f"{low / MIB:,.0f}–{high / MIB:,.0f}"
+    return f"to {high / MIB:,.0f}"
 
 
 def _price_text(kind: "VolumeType", region: str) -> str:
+    from pgstow.catalog.prices import format_unit_price
+
     price = kind.price_in(region)
     if price is None:
         return "unknown"
     if price.is_included:
         return "with the instance"
-    parts = [f"${price.usd_per_gib:g}/GiB"]
+    parts = [] if price.usd_per_gib is None else [f"{format_unit_price(price.usd_per_gib)}/GiB"]
     for tier in price.iops_tiers:
-        parts.append(f"${tier.usd:g}/IOPS" + (f">{tier.over_iops:,.0f}" if tier.over_iops else ""))
+        over = f" over {tier.over_iops:,.0f}" if tier.over_iops else ""
+        parts.append(f"{format_unit_price(tier.usd)}/IOPS{over}")
     if price.usd_per_mibps is not None:
-        parts.append(f"${price.usd_per_mibps:g}/MiB/s")
+        parts.append(f"{format_unit_price(price.usd_per_mibps)} a MiB/s over those included")
     return " + ".join(parts)
+
+
+def _us(microseconds: float) -> str:
+    return f"{microseconds / 1000:g} ms"
 
 
 def _rules_table(kind: "VolumeType") -> "Table":
@@ -290,7 +302,7 @@ def _rules_table(kind: "VolumeType") -> "Table":
     says = {
         "size": _size_range(kind),
         "iops": f"{_iops_range(kind)}, of up to {format_size(kind.io_unit_bytes)} each",
-        "throughput": _throughput_range(kind),
+        "throughput": f"{_throughput_range(kind)} MiB/s",
         "burst": _burst_text(kind),
         "latency": f"read {_us(latency.read_us_p50)}, p99 {_us(latency.read_us_p99)}; "
         f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}",

@@ -222,6 +222,7 @@ class Device:
     stripes: int
     chunk_bytes: Bytes
     member: Member
+    uses_host_cap: bool = True  # False: a disk of the machine itself
 
     @property
     def iops(self) -> float | None:

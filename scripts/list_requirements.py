@@ -1,0 +1,19 @@
+"""Print what pyproject.toml requires, with the extras named as arguments, one a line."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+
+def main() -> None:
+    """Read the project file beside this directory."""
+    text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    wanted = list(project["dependencies"])
+    for extra in sys.argv[1:]:
+        wanted += project["optional-dependencies"][extra]
+    print("\n".join(sorted(set(wanted))))
+
+
+if __name__ == "__main__":
+    main()

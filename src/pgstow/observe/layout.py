@@ -1,13 +1,14 @@
 """The present layout: which volumes hold the data directory, pg_wal and each tablespace.
 
 What a volume is cannot be seen from inside (a gp3 and an io2 volume are both an NVMe disk), so
-its type, size and limits come from a layout that the user gives, matched by mount; else the volume
-is taken for a generic local disk, with a warning.
+its type, size and limits come from what is known of it, matched by mount: a layout that the user
+gives, or the emulated volumes that are up. Else it is taken for a generic local disk, with a
+warning.
 """
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from pgstow.host.devices import Filesystem
@@ -47,7 +48,7 @@ class PresentLayout:
 class _Volumes:
     """The volumes found so far, by mount."""
 
-    given: Layout | None
+    known: tuple[Volume, ...]
     places: Mapping[str, Filesystem | None]
     is_mount: Callable[[str], bool]
     unseen_bytes: int
@@ -58,7 +59,7 @@ class _Volumes:
     def hold(self, path: str, name: str) -> str:
         """The name of the volume that holds a path; a new one is called ``name``."""
         place = self.places.get(path)
-        volume = self._given(place.path if place else path, place)
+        volume = self._known(place.path if place else path, place)
         if volume is None:
             mount = place.mount if place else _UNSEEN_MOUNT
             volume = self.by_mount.get(mount) or self._generic(place, mount, name)
@@ -67,11 +68,11 @@ class _Volumes:
             self.devices.setdefault(place.device, volume.name)
         return volume.name
 
-    def _given(self, path: str, place: Filesystem | None) -> Volume | None:
-        """The user's volume with the deepest mount over the path, unless the host has a deeper."""
+    def _known(self, path: str, place: Filesystem | None) -> Volume | None:
+        """The known volume with the deepest mount over the path, unless the host has a deeper."""
         holding = [
             volume
-            for volume in (self.given.volumes if self.given else ())
+            for volume in self.known
             if PurePosixPath(path).is_relative_to(volume.mount)
             and (place is None or len(volume.mount) >= len(place.mount))
         ]
@@ -88,7 +89,7 @@ class _Volumes:
 
     def _generic(self, place: Filesystem | None, mount: str, name: str) -> Volume:
         taken = {volume.name for volume in self.by_mount.values()}
-        taken |= {volume.name for volume in (self.given.volumes if self.given else ())}
+        taken |= {volume.name for volume in self.known}
         name = _free_name(name, taken)
         kind = _generic_type(place)
         self.warn(
@@ -113,9 +114,9 @@ class _Volumes:
             self.warnings.append(warning)
 
     def add_idle(self) -> None:
-        """Add the user's volumes that hold nothing yet, where they are mounted or unseen."""
+        """Add the known volumes that hold nothing yet, where they are mounted or unseen."""
         seen = any(self.places.values())
-        for volume in self.given.volumes if self.given else ():
+        for volume in self.known:
             if volume.mount in self.by_mount:
                 continue
             if seen and not self.is_mount(volume.mount):
@@ -132,12 +133,13 @@ def present_layout(
     state: ServerState,
     places: Mapping[str, Filesystem | None],
     given: Layout | None = None,
+    emulated: tuple[Volume, ...] = (),
     is_mount: Callable[[str], bool] = lambda _: True,
 ) -> PresentLayout:
     """Work out the layout the server has; ``places`` maps its paths to filesystems seen here."""
     stored = sum(relation.size_bytes for relation in state.relations)
     unseen_bytes = max(GIB, stored * _FREE_SHARE_UNSEEN)
-    volumes = _Volumes(given, places, is_mount, unseen_bytes)
+    volumes = _Volumes(_known_volumes(given, emulated), places, is_mount, unseen_bytes)
     data = volumes.hold(state.data_directory, "data")
     wal = data
     if state.wal_directory is not None:
@@ -161,6 +163,16 @@ def present_layout(
         tablespaces=spaces,
     )
     return PresentLayout(layout, volumes.devices, tuple(volumes.warnings))
+
+
+def _known_volumes(given: Layout | None, emulated: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    """The user's volumes, and the emulated ones that the user says nothing of."""
+    known = list(given.volumes if given else ())
+    for volume in emulated:
+        if volume.mount not in {other.mount for other in known}:
+            name = _free_name(volume.name, {other.name for other in known})
+            known.append(replace(volume, name=name))
+    return tuple(known)
 
 
 def _tablespaces(state: ServerState, volumes: _Volumes) -> tuple[Tablespace, ...]:

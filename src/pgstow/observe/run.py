@@ -10,7 +10,7 @@ from pgstow.host.devices import Filesystem
 from pgstow.model.errors import PgstowError, UserError
 from pgstow.model.profile import Profile, ServerState
 from pgstow.model.provenance import Warning
-from pgstow.model.storage import Layout
+from pgstow.model.storage import Layout, Volume
 from pgstow.observe.aggregate import Machine, Observation, aggregate
 from pgstow.observe.intervals import Sample
 from pgstow.observe.layout import PresentLayout, present_layout
@@ -31,15 +31,17 @@ def observe(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     layout: Layout | None = None,
+    emulated: tuple[Volume, ...] = (),
     commit_probe_per_s: float | None = None,
     progress: Callable[[float, float], None] = lambda _done, _total: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Profile:
     """Sample a server every ``interval_s`` for ``duration_s`` seconds, or until ``stop()``.
 
-    ``clock`` is monotonic; ``progress(done_s, total_s)`` is called as time passes. ``layout``
-    describes the volumes, matched by mount. ``commit_probe_per_s`` is the rate of tiny commits
-    to time; they write WAL, so there are none unless asked for.
+    ``clock`` is monotonic; ``progress(done_s, total_s)`` is called as time passes. What the
+    volumes are is told by ``layout``, and where that does not by the ``emulated`` ones, matched
+    by mount. ``commit_probe_per_s`` is the rate of tiny commits to time; they write WAL, so there
+    are none unless asked for.
     """
     if not _SHORTEST_INTERVAL_S <= interval_s <= duration_s:
         raise UserError(
@@ -58,7 +60,8 @@ def observe(
         loop = _Loop(sampler, probe, state.is_local, clock, sleep, progress, stop)
         loop.run(duration_s, interval_s)
     inspection, later = _inspect_again(dsn, inspection)
-    present = _present(inspection.state, layout)
+    state = inspection.state
+    present = present_layout(state, places(state), layout, emulated, devices.is_mount)
     return aggregate(
         Observation(
             started_at=started_at,
@@ -151,10 +154,6 @@ def _inspect_again(dsn: str, first: Inspection) -> tuple[Inspection, tuple[Warni
     except PgstowError as error:
         reason = f"the server's state is that of the beginning: {error.message}"
         return first, (Warning("state-stale", reason),)
-
-
-def _present(state: ServerState, given: Layout | None) -> PresentLayout:
-    return present_layout(state, places(state), given, devices.is_mount)
 
 
 def places(state: ServerState) -> dict[str, Filesystem | None]:

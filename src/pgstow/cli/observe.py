@@ -1,0 +1,254 @@
+"""``pgstow observe``: sample a live server for a while, and keep the profile."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgstow.cli.main import app
+from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace
+from pgstow.model.errors import PgstowError, UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from pgstow.model import Demand, Profile, Volume
+
+_TOP = 15
+_FILE_WIDTH = 120  # of tables that go to a file or a pipe
+
+
+@app.command()
+def observe(  # noqa: PLR0917 (typer passes by name)
+    dsn: Dsn = "",
+    duration: Annotated[str, typer.Option(help="How long to sample.")] = "60s",
+    interval: Annotated[str, typer.Option(help="How often to sample.")] = "5s",
+    layout: Annotated[
+        Path | None, typer.Option(help="A layout file that says what the volumes are.")
+    ] = None,
+    commit_probe: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", help="Time so many tiny commits a second; they write WAL."),
+    ] = None,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    json: Json = False,
+) -> None:
+    """Sample what a live server's relations and WAL ask of its disks.
+
+    Needs a role with pg_monitor and changes nothing. Ctrl-C ends it early and keeps what was seen.
+
+    Example: pgstow observe --dsn "host=db1 user=monitor dbname=shop" --duration 10min
+    """
+    from pgstow import observe as stage
+    from pgstow.cli.output import console, print_json, print_warnings, progress
+    from pgstow.cli.workspace import open_workspace
+    from pgstow.layout_file import read_layout
+
+    given = read_layout(layout) if layout is not None else None
+    duration_s, interval_s = _seconds(duration, "--duration"), _seconds(interval, "--interval")
+    # Opened first: an hour of samples must not end at a file that cannot be written.
+    with open_workspace(workspace) as store:
+        with _interruptible() as stop, progress("observing") as update:
+            profile = stage.observe(
+                dsn,
+                duration_s=duration_s,
+                interval_s=min(interval_s, duration_s),
+                layout=given,
+                emulated=_emulated(),
+                commit_probe_per_s=commit_probe,
+                clock=time.monotonic,
+                sleep=time.sleep,
+                progress=update,
+                stop=stop,
+            )
+        store.add("profile", profile)
+    if json:
+        print_json(profile)
+        return
+    _print(profile, console())
+    print_warnings(profile.warnings)
+
+
+def _seconds(text: str, option: str) -> float:
+    from pgstow.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
+
+
+def _emulated() -> "tuple[Volume, ...]":
+    """The emulated volumes that are up and mounted; none where their record cannot be read."""
+    from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY, StateDirectory
+
+    try:
+        state = StateDirectory(DEFAULT_STATE_DIRECTORY).read()
+    except (OSError, PgstowError):
+        return ()
+    return tuple(entry.volume for entry in (state.volumes if state else ()) if entry.is_mounted)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C into a wish to stop; the second one interrupts at once."""
+    import signal
+
+    wishes = 0
+
+    def wish(_number: int, _frame: object) -> None:
+        nonlocal wishes
+        wishes += 1
+        if wishes > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, wish)
+    try:
+        yield lambda: wishes > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _print(profile: "Profile", target: "Console") -> None:
+    from pgstow.units import format_duration
+
+    if not target.is_terminal:
+        target.width = max(target.width, _FILE_WIDTH)
+    target.print(
+        f"PostgreSQL {profile.server.version}, {len(profile.server.databases)} database(s),"
+        f" {len(profile.server.relations)} relations; {profile.samples} samples"
+        f" over {format_duration(profile.seconds)}"
+    )
+    target.print(_totals(profile))
+    if profile.host is not None:
+        target.print(_devices(profile))
+    if profile.demands:
+        target.print(_relations(profile))
+
+
+def _totals(profile: "Profile") -> "Table":
+    from pgstow.model import Rate
+    from pgstow.units import format_rate, format_size
+
+    def each(rate: Rate) -> tuple[str, str]:
+        spread = "" if rate.stdev is None else f"± {rate.stdev:,.1f}"
+        return f"{rate.mean:,.1f}", spread
+
+    def size(rate: Rate) -> tuple[str, str]:
+        spread = "" if rate.stdev is None else f"± {format_size(rate.stdev)}"
+        return format_rate(rate.mean), spread
+
+    table = _table("Per second", ">Mean", ">Spread")
+    activity, wal, background = profile.activity, profile.wal, profile.background
+    table.add_row("Transactions", *each(activity.transactions))
+    table.add_row("  that write", *each(activity.write_transactions))
+    table.add_row("Sessions at work (mean)", *each(activity.active_sessions))
+    table.add_row("WAL", *size(wal.bytes))
+    table.add_row("WAL flushes", *each(wal.syncs))
+    table.add_row("WAL full-page images", *each(wal.full_page_images))
+    table.add_row("Blocks written: checkpointer", *each(background.checkpointer))
+    table.add_row("Blocks written: background writer", *each(background.background_writer))
+    table.add_row("Blocks written: backends", *each(background.backends))
+    table.add_row("Temporary files", *size(background.temp_bytes))
+    if profile.host is not None:
+        table.add_row(
+            f"CPU cores at work (of {profile.host.cores})", *each(profile.host.busy_cores)
+        )
+    if wal.sync_us is not None:
+        table.add_row("One WAL flush", f"{wal.sync_us:,.0f} µs", "")
+    if profile.commit_ms:
+        times = sorted(profile.commit_ms)
+        p99 = times[min(len(times) - 1, round(0.99 * len(times)))]
+        mean = sum(times) / len(times)
+        table.add_row("One commit (probe)", f"{mean:.2f} ms", f"p99 {p99:.2f} ms")
+    return table
+
+
+def _devices(profile: "Profile") -> "Table":
+    from pgstow.units import format_rate
+
+    assert profile.host is not None
+    # iostat's words: who looks at disks knows them
+    table = _table("Volume", "Device", ">r/s", ">w/s", ">f/s", ">Read", ">Written")
+    for column in (">r_await", ">w_await", ">aqu-sz"):
+        _column(table, column)
+    table.columns[0].min_width = table.columns[1].min_width = 6
+    for device in profile.host.devices:
+        if device.volume is None:
+            continue
+        table.add_row(
+            device.volume,
+            _plain(device.device),
+            f"{device.reads.mean:,.0f}",
+            f"{device.writes.mean:,.0f}",
+            "" if device.flushes is None else f"{device.flushes.mean:,.0f}",
+            format_rate(device.read_bytes.mean),
+            format_rate(device.write_bytes.mean),
+            "" if device.read_ms is None else f"{device.read_ms:.2f}",
+            "" if device.write_ms is None else f"{device.write_ms:.2f}",
+            f"{device.queue.mean:.1f}",
+        )
+    return table
+
+
+def _relations(profile: "Profile") -> "Table":
+    from pgstow.units import BLOCK_BYTES, format_rate, format_size
+
+    def blocks(demand: "Demand") -> float:
+        scanned = demand.sequential_read_bytes.mean / BLOCK_BYTES
+        return demand.random_reads.mean + scanned + demand.block_writes.mean
+
+    relations = {relation.id: relation for relation in profile.server.relations}
+    total = sum(blocks(demand) for demand in profile.demands) or 1.0
+    table = _table("Relation", ">Size", ">Reads/s", ">Scanned", ">Writes/s", ">Share", "Volume")
+    table.columns[0].min_width = 24
+    table.columns[-1].min_width = 6
+    ranked = sorted(profile.demands, key=blocks, reverse=True)
+    for demand in ranked[:_TOP]:
+        relation = relations[demand.relation]
+        owner = relation.table if relation.kind in ("toast", "toast index") else None
+        table.add_row(
+            _plain(str(relation.id)),
+            format_size(relation.size_bytes),
+            f"{demand.random_reads.mean:,.0f}",
+            format_rate(scanned) if (scanned := demand.sequential_read_bytes.mean) else "",
+            f"{demand.block_writes.mean:,.0f}",
+            f"{blocks(demand) / total:.1%}",
+            profile.layout.volume_of(owner or relation.id).name,
+        )
+    if len(ranked) > _TOP:
+        table.caption = f"and {len(ranked) - _TOP} more; --json has them all"
+    return table
+
+
+def _table(*columns: str) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        _column(table, column)
+    return table
+
+
+def _column(table: "Table", title: str) -> None:
+    """Add a column; a title that begins with > is of figures, set to the right."""
+    name = title.removeprefix(">")
+    table.add_column(
+        name,
+        justify="right" if title != name else "left",
+        no_wrap=title != name,
+        overflow="fold",
+    )
+
+
+def _plain(name: str) -> str:
+    """A hostile name on one line, as text and not as markup."""
+    from rich.markup import escape
+
+    visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    return escape("".join(visible))

@@ -21,6 +21,7 @@ from pgstow.migration.targets import (
     volume_at,
 )
 from pgstow.model import (
+    DEFAULT_TABLESPACE,
     Layout,
     Relation,
     RelationId,
@@ -224,7 +225,7 @@ def _moves(
         if (relation.kind == "index") is indexes
         and targets.get(relation.id, relation.tablespace) != relation.tablespace
     ]
-    moving.sort(key=lambda r: (targets[r.id] == "pg_default", r.size_bytes, r.id))
+    moving.sort(key=lambda r: (targets[r.id] == DEFAULT_TABLESPACE, r.size_bytes, r.id))
     return [_move(relation, targets[relation.id], estimator) for relation in moving]
 
 
@@ -264,7 +265,7 @@ def _temp(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) ->
     def sql(value: tuple[str, ...]) -> str:
         listed = ", ".join(text.name(name) for name in value) or "''"
         grants = [f"GRANT CREATE ON TABLESPACE {text.name(n)} TO PUBLIC" for n in value]
-        granted = [grant for grant, n in zip(grants, value, strict=True) if n != "pg_default"]
+        granted = [grant for grant, n in zip(grants, value, strict=True) if n != DEFAULT_TABLESPACE]
         return "; ".join((f"ALTER SYSTEM SET temp_tablespaces = {listed}", *granted))
 
     back = ", ".join(map(text.name, present)) or "''"
@@ -278,7 +279,10 @@ def _temp(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) ->
             bytes=0,
             wal_bytes=0,
             seconds=0.1,
-            arguments=tuple(("tablespace", name) for name in names),
+            arguments=(
+                *(("tablespace", name) for name in names),
+                *(("grant", name) for name in names if name != DEFAULT_TABLESPACE),
+            ),
             undo_arguments=tuple(("tablespace", name) for name in present),
         )
     ]

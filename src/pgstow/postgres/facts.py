@@ -1,0 +1,301 @@
+"""What apply must know of the world just before, during and after a step."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from pgstow.model.storage import RelationId
+from pgstow.postgres.changes import change_errors
+from pgstow.postgres.connect import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class RelationFacts:
+    """A relation as it is now; ``size_bytes`` includes TOAST, since that moves along."""
+
+    oid: int
+    tablespace: str
+    size_bytes: int
+    database_oid: int
+    table_oid: int
+    is_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Another session that is in the way."""
+
+    pid: int
+    what: str
+    transaction_s: float | None
+    is_autovacuum: bool = False
+    prevents_wraparound: bool = False
+
+    def __str__(self) -> str:
+        age = (
+            ""
+            if self.transaction_s is None
+            else f", transaction open for {self.transaction_s:.0f} s"
+        )
+        return f"pid {self.pid} ({self.what}{age})"
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFacts:
+    """A setting as it is now; ``own_value`` is what ALTER SYSTEM set, None where it did not."""
+
+    value: str
+    context: str
+    pending_restart: bool
+    own_value: str | None
+
+
+def relation_facts(connection: Connection, relation: RelationId) -> RelationFacts | None:
+    """A relation of the session's database; None where it does not exist (any more)."""
+    with change_errors(f"looking at {relation}"):
+        row = connection.execute(
+            """
+            SELECT c.oid::bigint, coalesce(own.spcname, whole.spcname)::text,
+                   coalesce(pg_table_size(c.oid), 0), d.oid::bigint,
+                   coalesce(x.indrelid, c.oid)::bigint, coalesce(x.indisvalid, true)
+              FROM pg_class c
+              JOIN pg_namespace n ON n.oid = c.relnamespace
+              JOIN pg_database d ON d.datname = current_database()
+              JOIN pg_tablespace whole ON whole.oid = d.dattablespace
+              LEFT JOIN pg_tablespace own ON own.oid = c.reltablespace
+              LEFT JOIN pg_index x ON x.indexrelid = c.oid
+             WHERE n.nspname = %s AND c.relname = %s
+            """,
+            (relation.schema, relation.name),
+        ).fetchone()
+    return None if row is None else RelationFacts(*row)
+
+
+def lock_holders(connection: Connection, relation_oid: int, pid: int) -> tuple[Session, ...]:
+    """Sessions, other than ``pid``, that hold a lock on a relation now."""
+    return _sessions(
+        connection,
+        """
+        SELECT DISTINCT pid FROM pg_locks
+         WHERE relation = %s AND granted AND pid <> %s AND pid <> pg_backend_pid()
+           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        """,
+        (relation_oid, pid),
+    )
+
+
+def blockers(connection: Connection, pid: int) -> tuple[Session, ...]:
+    """Sessions for which a waiting session waits."""
+    return _sessions(connection, "SELECT unnest(pg_blocking_pids(%s))", (pid,))
+
+
+def _sessions(connection: Connection, pids: str, values: tuple[object, ...]) -> tuple[Session, ...]:
+    with change_errors("looking for sessions in the way"):
+        rows = connection.execute(
+            f"""
+            SELECT a.pid, coalesce(a.backend_type, ''), coalesce(a.state, ''),
+                   coalesce(nullif(a.application_name, ''), a.usename, ''),
+                   coalesce(left(a.query, 60), ''),
+                   extract(epoch FROM clock_timestamp() - a.xact_start)::float8
+              FROM pg_stat_activity a WHERE a.pid IN ({pids}) ORDER BY a.xact_start
+            """,  # noqa: S608  # of this module's own texts
+            values,
+        ).fetchall()
+    return tuple(_session(row) for row in rows)
+
+
+def _session(row: tuple[Any, ...]) -> Session:
+    pid, backend, state, who, statement, age_s = row
+    wraparound = "to prevent wraparound" in statement
+    if backend == "autovacuum worker":
+        return Session(pid, " ".join(statement.split()), age_s, True, wraparound)
+    return Session(pid, " ".join(f"{who} {state}: {statement}".split()), age_s)
+
+
+def index_oids(connection: Connection, table_oid: int) -> tuple[int, ...]:
+    """The indexes of a table."""
+    with change_errors("looking at a table's indexes"):
+        rows = connection.execute(
+            "SELECT indexrelid::bigint FROM pg_index WHERE indrelid = %s ORDER BY 1", (table_oid,)
+        ).fetchall()
+    return tuple(row[0] for row in rows)
+
+
+def leftover_indexes(
+    connection: Connection, table_oid: int, known: frozenset[int], original: tuple[int, str]
+) -> tuple[tuple[str, str], ...]:
+    """Invalid indexes a failed REINDEX CONCURRENTLY of ``original`` left; nobody is building them.
+
+    ``known`` are those the table had before: never touched, but for the original itself (by oid
+    and name), which is called ``_ccold`` once its successor has taken over. Names are cut to fit
+    into 63 bytes, so only the part before the suffix is compared, as far as it goes.
+    """
+    with change_errors("looking for leftover indexes"):
+        rows = connection.execute(
+            """
+            SELECT c.oid::bigint, n.nspname::text, c.relname::text
+              FROM pg_index x
+              JOIN pg_class c ON c.oid = x.indexrelid
+              JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE x.indrelid = %s AND NOT x.indisvalid
+               AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p
+                                WHERE p.relid = x.indrelid)
+            """,
+            (table_oid,),
+        ).fetchall()
+    found = []
+    for oid, schema, name in rows:
+        match = re.fullmatch(r"(.*)_cc(new|old)[0-9]*", name, flags=re.DOTALL)
+        if match is None or not original[1].startswith(match[1]):
+            continue
+        if (match[2] == "old" and oid == original[0]) or oid not in known:
+            found.append((schema, name))
+    return tuple(found)
+
+
+def is_rebuilding(connection: Connection, table_oid: int) -> bool:
+    """Whether some session builds an index on a table now."""
+    with change_errors("looking for index builds"):
+        row = connection.execute(
+            "SELECT count(*) FROM pg_stat_progress_create_index WHERE relid = %s", (table_oid,)
+        ).fetchone()
+    return bool(row and row[0])
+
+
+# Share of a REINDEX CONCURRENTLY at which each of its phases begins and how much it is, by the
+# names in pg_stat_progress_create_index (src/backend/catalog/system_views.sql). Assumed: the build
+# reads the table and writes the index, the validation reads the table again.
+_PHASES: tuple[tuple[str, float, float], ...] = (
+    ("building index: scanning table", 0.05, 0.35),
+    ("building index: sorting live tuples", 0.40, 0.05),
+    ("building index: loading tuples in tree", 0.45, 0.2),
+    ("building index", 0.05, 0.5),
+    ("waiting for writers before validation", 0.65, 0.0),
+    ("index validation: scanning index", 0.65, 0.05),
+    ("index validation: sorting tuples", 0.70, 0.05),
+    ("index validation: scanning table", 0.75, 0.2),
+    ("waiting for old snapshots", 0.95, 0.0),
+    ("waiting for readers", 0.97, 0.0),
+)
+
+
+def rebuild_progress(connection: Connection, pid: int) -> float | None:
+    """The share of an index build that is done, 0 to 1; None where it has not begun."""
+    try:
+        row = connection.execute(
+            "SELECT phase, blocks_done, blocks_total, tuples_done, tuples_total"
+            " FROM pg_stat_progress_create_index WHERE pid = %s",
+            (pid,),
+        ).fetchone()
+    except psycopg.Error:
+        return None
+    if row is None:
+        return None
+    phase, blocks, all_blocks, tuples, all_tuples = row
+    for name, begin, share in _PHASES:
+        if phase.startswith(name):
+            done, total = (blocks, all_blocks) if all_blocks else (tuples, all_tuples)
+            return begin + share * (min(done / total, 1.0) if total else 0.0)
+    return 0.0
+
+
+def tablespace_facts(connection: Connection, name: str) -> tuple[str, dict[str, str]] | None:
+    """A tablespace's directory and options; None where there is none of that name."""
+    with change_errors(f"looking at tablespace {name!r}"):
+        row = connection.execute(
+            "SELECT pg_tablespace_location(oid), coalesce(spcoptions, '{}')"
+            " FROM pg_tablespace WHERE spcname = %s",
+            (name,),
+        ).fetchone()
+    if row is None:
+        return None
+    return row[0], dict(option.split("=", 1) for option in row[1])
+
+
+def tablespace_directory(connection: Connection, name: str, database_oid: int) -> str | None:
+    """Where a database's files in a tablespace are; None where the role may not know."""
+    try:
+        row = connection.execute(
+            """
+            SELECT CASE spcname WHEN 'pg_default'
+                   THEN current_setting('data_directory') || '/base/' || %(database)s
+                   ELSE pg_tablespace_location(t.oid) || '/PG_'
+                        || (current_setting('server_version_num')::int / 10000) || '_'
+                        || (SELECT catalog_version_no FROM pg_control_system())
+                        || '/' || %(database)s END
+              FROM pg_tablespace t WHERE spcname = %(name)s
+            """,
+            {"database": str(database_oid), "name": name},
+        ).fetchone()
+    except psycopg.Error:
+        return None
+    return None if row is None else str(row[0])
+
+
+def has_public_create(connection: Connection, tablespace: str) -> bool:
+    """Whether every role may create in a tablespace."""
+    with change_errors(f"looking at the rights on tablespace {tablespace!r}"):
+        row = connection.execute(
+            "SELECT has_tablespace_privilege('public', oid, 'CREATE')"
+            " FROM pg_tablespace WHERE spcname = %s",
+            (tablespace,),
+        ).fetchone()
+    return bool(row and row[0])
+
+
+def setting_facts(connection: Connection, name: str) -> SettingFacts | None:
+    """A setting now, and what ALTER SYSTEM made of it; None where the server has none such."""
+    with change_errors(f"looking at setting {name}"):
+        row = connection.execute(
+            "SELECT current_setting(name), context, pending_restart"
+            " FROM pg_settings WHERE name = %s",
+            (name,),
+        ).fetchone()
+    if row is None:
+        return None
+    try:
+        own = connection.execute(
+            "SELECT setting FROM pg_file_settings WHERE name = %s"
+            " AND sourcefile = current_setting('data_directory') || '/postgresql.auto.conf'"
+            " ORDER BY seqno DESC LIMIT 1",
+            (name,),
+        ).fetchone()
+    except psycopg.Error:  # only a superuser may read pg_file_settings
+        own = None
+    return SettingFacts(row[0], row[1], row[2], own[0] if own else None)
+
+
+def is_in_recovery(connection: Connection) -> bool:
+    """Whether the server is a standby."""
+    with change_errors("asking whether the server is a standby"):
+        row = connection.execute("SELECT pg_is_in_recovery()").fetchone()
+    return bool(row and row[0])
+
+
+def backend_pid(connection: Connection) -> int:
+    """The server process of a session."""
+    return connection.info.backend_pid
+
+
+def server_places(connection: Connection) -> tuple[str, str]:
+    """The data directory and the configuration file."""
+    with change_errors("asking for the server's directories"):
+        row = connection.execute(
+            "SELECT current_setting('data_directory'), current_setting('config_file')"
+        ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def quoted_list(connection: Connection, names: tuple[str, ...]) -> str:
+    """Names as ALTER SYSTEM writes a list of them into its file."""
+    return ", ".join(quote_identifier(connection, name) for name in names) or '""'
+
+
+def quote_identifier(connection: Connection, name: str) -> str:
+    """A name as the server itself would quote it."""
+    row = connection.execute("SELECT quote_ident(%s)", (name,)).fetchone()
+    assert row is not None
+    return str(row[0])

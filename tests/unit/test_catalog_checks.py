@@ -1,0 +1,159 @@
+"""What the catalog refuses in a layout, and what it warns of."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from pgstow.catalog import load
+from pgstow.model import HostSpec, Layout, LayoutError, Placement, Tablespace, Volume
+from pgstow.units import GIB, MIB, TIB, Bytes
+
+EC2 = HostSpec("ec2", "us-east-1", "r6i.32xlarge")
+BASE = Volume(name="data", type="gp3", size_bytes=Bytes(500 * GIB), mount="/mnt/data")
+
+
+def layout(*volumes: dict[str, Any], host: HostSpec = EC2, **placement: Any) -> Layout:
+    made = tuple(dataclasses.replace(BASE, **one) for one in volumes)
+    where = Placement(**{"data": made[0].name, "wal": made[0].name, **placement})
+    return Layout(host, made, where)
+
+
+def refusal(one: Layout) -> str:
+    with pytest.raises(LayoutError) as raised:
+        load().check(one)
+    assert raised.value.exit_code == 2
+    assert raised.value.remedy
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def codes(one: Layout) -> list[str]:
+    return [warning.code for warning in load().check(one)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"size_bytes": 512 * MIB}, "volumes.data.size: 512MiB is under gp3's least, 1GiB"),
+        ({"size_bytes": 65 * TIB}, "volumes.data.size: 65TiB is over gp3's most, 64TiB"),
+        ({"size_bytes": GIB + 1}, "is no multiple of 1GiB"),
+        ({"type": "st1", "size_bytes": 100 * GIB}, "is under st1's least, 125GiB"),
+        ({"iops": 90000}, "volumes.data.iops: 90,000 is over gp3's most, 80,000"),
+        ({"iops": 2000}, "2,000 is under gp3's least, 3,000"),
+        (
+            {"iops": 6000, "size_bytes": 5 * GIB},
+            "6,000 is over gp3's 500 IOPS per GiB × 5 GiB = 2,500",
+        ),
+        ({"type": "io1", "iops": 30000}, "over io1's 50 IOPS per GiB × 500 GiB = 25,000"),
+        ({"type": "io2", "iops": 5000, "size_bytes": 4 * GIB}, "at least 5GiB"),
+        ({"type": "io2"}, "volumes.data.iops: is missing: io2 is bought by IOPS"),
+        ({"type": "gp2", "iops": 3000}, "3,000 cannot be set for gp2"),
+        ({"type": "st1", "iops": 500}, "500 cannot be set for st1"),
+        ({"type": "sc1", "iops": 250}, "250 cannot be set for sc1"),
+        ({"throughput": 2001 * MIB, "iops": 80000}, "2001MiB/s is over gp3's most, 2000MiB/s"),
+        ({"throughput": 100 * MIB}, "100MiB/s is under gp3's least, 125MiB/s"),
+        (
+            {"throughput": 1000 * MIB},
+            "1000MiB/s is over gp3's 0.25 MiB/s per IOPS × 3,000 IOPS = 750MiB/s",
+        ),
+        ({"throughput": 250 * MIB, "type": "gp2"}, "250MiB/s cannot be set for gp2"),
+        ({"throughput": 500 * MIB, "type": "io2", "iops": 3000}, "cannot be set for io2"),
+        ({"type": "gp4"}, "volumes.data.type: the catalog has no volume type 'gp4'"),
+        ({"type": "local-ssd"}, "local-ssd is no volume type of platform ec2; use one of: gp2"),
+        ({"type": "instance-store"}, "r6i.32xlarge has no instance store"),
+        ({"stripes": 100}, "r6i.32xlarge takes"),
+    ],
+)
+def test_impossible_volumes_are_refused(changes: dict[str, Any], says: str) -> None:
+    assert says in refusal(layout(changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"size_bytes": GIB},  # 3,000 IOPS are included, whatever the ratio
+        {"size_bytes": 160 * GIB, "iops": 80000, "throughput": 2000 * MIB},
+        {"size_bytes": 64 * TIB},
+        {"iops": 8000, "throughput": 2000 * MIB},
+        {"throughput": 750 * MIB},
+        {"type": "io2", "iops": 256000},
+        {"type": "io1", "iops": 25000},
+        {"type": "gp2"},
+    ],
+)
+def test_volumes_at_the_limits_are_sold(changes: dict[str, Any]) -> None:
+    assert [code for code in codes(layout(changes)) if not code.startswith("host-cap")] == []
+
+
+def test_the_rule_names_its_source_and_date() -> None:
+    assert "(AWS EC2 API model, botocore 1.44.5, 2026-11-20)" in refusal(
+        layout({"type": "io1", "iops": 65000})
+    )
+
+
+def test_the_instance_must_be_known() -> None:
+    host = HostSpec("ec2", "us-east-1", "r6i.3xlarge")
+    assert "host.instance: the catalog has no instance type 'r6i.3xlarge'" in refusal(
+        layout({}, host=host)
+    )
+
+
+def test_a_platform_without_types_says_so() -> None:
+    assert "has none for it yet" in refusal(layout({}, host=HostSpec("gce")))
+
+
+def test_one_mount_holds_one_volume() -> None:
+    other = {"name": "wal", "mount": "/mnt/./data/"}
+    assert "volumes.wal.mount: /mnt/data is the mount of volume data too" in refusal(
+        layout({}, other)
+    )
+
+
+def test_instance_store_is_as_many_disks_as_the_instance_has() -> None:
+    host = HostSpec("ec2", "us-east-1", "i3en.xlarge")
+    store = {"type": "instance-store", "size_bytes": 100 * GIB}
+    assert "ephemeral" in codes(layout(store, host=host))
+    assert "has 1 disks, the layout uses 2" in refusal(layout(store | {"stripes": 2}, host=host))
+    assert "is over the" in refusal(layout(store | {"size_bytes": 3 * TIB}, host=host))
+
+
+def test_only_temporary_files_belong_on_ephemeral_storage() -> None:
+    host = HostSpec("ec2", "us-east-1", "i3en.xlarge")
+    store = {"name": "scratch", "mount": "/mnt/s", "type": "instance-store"}
+    assert codes(layout({}, store, host=host, temp=("scratch",))) == []
+    holding = layout({}, store, host=host)
+    holding = dataclasses.replace(holding, tablespaces=(Tablespace("fast", "scratch"),))
+    (warning,) = load().check(holding)
+    assert warning.code == "ephemeral"
+    assert "tablespace fast" in warning.message
+
+
+def test_a_hard_disk_under_the_wal_is_warned_of() -> None:
+    wal = {"name": "wal", "mount": "/mnt/wal", "type": "st1"}
+    (warning,) = load().check(layout({}, wal, wal="wal"))
+    assert warning.code == "hdd"
+    assert "the WAL" in warning.message
+    assert codes(layout({}, wal)) == []  # it holds nothing
+
+
+def test_stripes_multiply_the_risk() -> None:
+    (warning,) = load().check(layout({"stripes": 4}))
+    assert warning.code == "stripe"
+    assert "0.008 a year, against 0.002" in warning.message
+    assert "many-stripes" in codes(layout({"stripes": 9}))
+
+
+def test_an_instance_below_its_volumes_is_warned_of() -> None:
+    host = HostSpec("ec2", "us-east-1", "c6g.xlarge")
+    iops, rate = load().check(layout({"stripes": 16}, host=host))[:2]
+    assert (iops.code, rate.code) == ("host-cap-iops", "host-cap-throughput")
+    assert "sustains 6,000 IOPS over all volumes, which together have 48,000" in iops.message
+    assert "20,000 IOPS for 30 minutes a day" in iops.message
+
+
+def test_prices_that_are_assumed_or_unknown_are_warned_of() -> None:
+    assert codes(layout({}, host=HostSpec("ec2"))) == ["region-assumed"]
+    assert codes(layout({}, host=HostSpec("ec2", "eu-west-1"))) == ["price-unknown"]
+    assert codes(layout({}, host=HostSpec("rds", "us-east-1"))) == ["rds"]
+    assert codes(layout({"type": "local-ssd"}, host=HostSpec("local"))) == []

@@ -1,0 +1,81 @@
+"""``pgstow catalog`` as a user runs it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", "from pgstow.cli import main; main()", "catalog", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"COLUMNS": "120", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+    )
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def test_the_list_shows_every_type() -> None:
+    text = run()
+    for name in ("gp2", "gp3", "io1", "io2", "st1", "sc1", "instance-store", "local-nvme"):
+        assert f"\n{name} " in text
+    assert "gp3               1 GiB–64 TiB       3,000–80,000" in text
+
+
+def test_the_list_is_data_too() -> None:
+    rows = json.loads(run("--platform", "ec2", "--json"))
+    gp3 = next(row for row in rows if row["name"] == "gp3")
+    assert gp3["prices"]["us-east-1"]["usd_per_gib"] == 0.08
+    assert gp3["facts"]["iops"]["date"] == "2025-09"
+
+
+def test_show_names_the_sources() -> None:
+    text = run("show", "io2")
+    assert "botocore 1.44.5" in text
+    assert "assumed" in text
+    assert json.loads(run("show", "io2", "--json"))["name"] == "io2"
+
+
+def test_instances_by_part_of_the_name() -> None:
+    text = run("instances", "--match", "r6i.2x")
+    assert "12,000 / 40,000" in text
+    assert "312.5 / 1,250" in text
+    (row,) = json.loads(run("instances", "--match", "r6i.2x", "--json"))
+    assert row["usd_month"] is None
+
+
+def test_price_by_lines() -> None:
+    given = ("price", "gp3", "--size", "500GiB", "--iops", "6000", "--throughput", "250MiB/s")
+    text = run(*given)
+    assert "3,000 IOPS over 3,000 × $0.005" in text
+    assert "$60.00" in text
+    answer = json.loads(run(*given, "--json"))
+    assert answer["usd_month"] == 60
+    assert len(answer["lines"]) == 3
+    tokyo = json.loads(run(*given, "--region", "ap-northeast-1", "--json"))
+    assert tokyo["usd_month"] == 72
+    nowhere = json.loads(run(*given, "--region", "eu-west-1", "--json"))
+    assert nowhere["usd_month"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "gp[b]3"), "no volume type 'gp[b]3'; did you mean gp3"),
+        (("--platform", "gce"), "no volume types of platform 'gce'"),
+        (("instances", "--match", "zz9"), "no instance type with 'zz9'"),
+        (("price", "gp3", "--size", "500"), "--size: '500' is not a size"),
+        (("price", "gp3", "--size", "500GiB", "--iops", "90000"), "--iops: 90,000 is over gp3's"),
+        (("price", "gp3", "--size", "1GiB", "--throughput", "9"), "--throughput: '9' is not a"),
+        (("price", "io2", "--size", "500GiB"), "--iops: is missing"),
+        (("price", "gp3", "--size", "1GiB", "--stripes", "0"), "stripes must be 1 to 128"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: tuple[str, ...], says: str) -> None:
+    text = run(*arguments, code=2)
+    assert says in text
+    assert text.count("\n") == 1

@@ -1,0 +1,292 @@
+"""Layout files: what is read, what is refused with which words, and that writing reads back."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pgstow.layout_file import format_layout, parse_layout, read_layout
+from pgstow.model import (
+    HostSpec,
+    Layout,
+    LayoutError,
+    Placement,
+    RelationId,
+    Tablespace,
+    UserError,
+    Volume,
+)
+from pgstow.units import GIB, MIB, Bytes
+
+GOOD = """\
+[host]
+platform = "ec2"
+region = "us-east-1"
+instance = "r6i.2xlarge"
+
+[volumes.data]
+type = "gp3"
+size = "500GiB"
+iops = 6000
+throughput = "250MiB/s"
+stripes = 1
+filesystem = "xfs"
+mount_options = ["noatime"]
+mount = "/mnt/pgdata"
+
+[volumes.wal]
+type = "io2"
+size = "50GiB"
+iops = 4000
+mount = "/mnt/pgwal"
+
+[postgres]
+data = "data"
+wal = "wal"
+temp = ["data"]
+[postgres.settings]
+random_page_cost = 1.1
+jit = false
+wal_compression = "zstd"
+
+[tablespaces.cold]
+volume = "data"
+options = { random_page_cost = 4.0 }
+relations = ["shop.public.old_articles", "shop.public.\\"Odd \\"\\"name\\"\\"\\""]
+"""
+
+
+def test_reads_the_design() -> None:
+    layout = parse_layout(GOOD, "layout.toml")
+    assert layout.host == HostSpec("ec2", "us-east-1", "r6i.2xlarge")
+    data = layout.volume("data")
+    assert (data.size_bytes, data.iops, data.throughput) == (500 * GIB, 6000, 250 * MIB)
+    wal = layout.volume("wal")
+    assert (wal.throughput, wal.filesystem, wal.mount_options) == (None, "xfs", ("noatime",))
+    assert dict(layout.postgres.settings) == {
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "wal_compression": "zstd",
+    }
+    (cold,) = layout.tablespaces
+    assert cold.options == (("random_page_cost", "4.0"),)
+    assert cold.relations[1] == RelationId("shop", "public", 'Odd "name"')
+    assert cold.location is None
+
+
+def test_writes_what_a_person_would() -> None:
+    text = format_layout(parse_layout(GOOD, "layout.toml"))
+    for line in (
+        'size = "500GiB"',
+        "iops = 6000",
+        'throughput = "250MiB/s"',
+        "random_page_cost = 1.1",
+        "options = { random_page_cost = 4.0 }",
+        '  "shop.public.old_articles",',
+    ):
+        assert f"{line}\n" in text
+    assert "stripes" not in text
+
+
+def test_the_wal_is_with_the_data_unless_said() -> None:
+    layout = parse_layout(GOOD.replace('wal = "wal"\n', ""), "layout.toml")
+    assert layout.postgres.wal == "data"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("iops = 6000", "iosp = 6000", "volumes.data.iosp: unknown key; did you mean iops"),
+        ("iops = 6000", "zzz = 1", "volumes.data.zzz: unknown key; use one of: chunk"),
+        ("[host]", "[hots]", "hots: unknown key; did you mean host"),
+        ("[postgres.settings]", "[postgres.setings]", "postgres.setings: unknown key"),
+        ('volume = "data"', 'volum = "data"', "tablespaces.cold.volum: unknown key"),
+        ("iops = 6000", 'iops = "6000"', 'volumes.data.iops: "6000": input should be a valid'),
+        ("iops = 6000", "iops = -1", "volumes.data.iops: -1: input should be greater than 0"),
+        ("iops = 6000", "iops = nan", "volumes.data.iops: NaN: input should be a finite number"),
+        ("iops = 6000", "iops = true", "volumes.data.iops: true: input should be a valid number"),
+        ('"500GiB"', "500", "volumes.data.size: 500: a size is text with its unit; write it like"),
+        ('"500GiB"', '"500 gig"', "volumes.data.size: '500 gig' is not a size; write it like 500"),
+        ('"500GiB"', '"0GiB"', 'volumes.data.size: "0GiB": input should be greater than 0'),
+        ('size = "500GiB"\n', "", "volumes.data.size: is missing"),
+        ('size = "500GiB"', 'size "500GiB"', "line 8, column 6: expected '='"),
+        ('"250MiB/s"', '"250MiB"', "volumes.data.throughput: '250MiB' is not a bandwidth"),
+        ('"250MiB/s"', "250", "volumes.data.throughput: 250: a bandwidth is text with its unit"),
+        ('"ec2"', '"aws"', "host.platform: \"aws\": input should be 'ec2', 'rds'"),
+        ('filesystem = "xfs"', 'filesystem = "zfs"', 'volumes.data.filesystem: "zfs"'),
+        ("stripes = 1", "stripes = 0", "volume data: stripes must be 1 to 128, not 0"),
+        ("stripes = 1", "stripes = 1.5", "volumes.data.stripes: 1.5"),
+        ('["noatime"]', '"noatime"', 'volumes.data.mount_options: "noatime"'),
+        ('wal = "wal"', 'wal = "wall"', "postgres.wal names volume 'wall', which the layout does"),
+        ("/mnt/pgwal", "/mnt/pgdata", "mount '/mnt/pgdata' is named twice"),
+        ("/mnt/pgwal", "pgwal", "mount 'pgwal' must be an absolute path"),
+        ("[volumes.wal]", '[volumes."a b"]', "volume name 'a b' is not usable"),
+        ("= 1.1", "= [1]", "postgres.settings.random_page_cost: [1]: a setting is a number"),
+        ("= 1.1", "= inf", "postgres.settings.random_page_cost: Infinity: a setting is a number"),
+        ("shop.public.old_articles", "shop.old", "relations[0]: relation 'shop.old' is not"),
+        ("[tablespaces.cold]", "[tablespaces.pg_cold]", "tablespace name 'pg_cold' is reserved"),
+        ("[volumes.data]", "[volumes]\nx = 1\n[volumes.data]", "volumes.x: must be a table"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(old: str, new: str, says: str) -> None:
+    assert old in GOOD
+    with pytest.raises(LayoutError) as raised:
+        parse_layout(GOOD.replace(old, new, 1), "layout.toml")
+    text = str(raised.value)
+    assert text.startswith("layout.toml: ")
+    assert says.lower() in text.lower()
+    assert "\n" not in text
+    assert raised.value.exit_code == 2
+
+
+def test_several_mistakes_are_counted() -> None:
+    text = GOOD.replace("iops = 6000", "iosp = 6000").replace('"500GiB"', "500")
+    with pytest.raises(LayoutError, match=r"iosp.*\(1 more mistake in the file\)"):
+        parse_layout(text, "layout.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "volumes: is missing"),
+        ('[volumes]\n[postgres]\ndata = "x"', "volumes: has none"),
+        ("a = 1\na = 2", "overwrite"),
+        ("\x00", "line 1, column 1"),
+    ],
+)
+def test_files_that_are_no_layout(text: str, says: str) -> None:
+    with pytest.raises(LayoutError, match=says):
+        parse_layout(text, "layout.toml")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        read_layout(tmp_path / "none.toml")
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        read_layout(tmp_path)
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"[host]\n\xff")
+    with pytest.raises(LayoutError, match="not UTF-8 text"):
+        read_layout(binary)
+
+
+def test_the_file_is_named_in_its_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace("iops = 6000", "iosp = 6000"))
+    with pytest.raises(LayoutError, match=r"mine\.toml: volumes\.data\.iosp"):
+        read_layout(path)
+    path.write_text(GOOD)
+    assert read_layout(path) == parse_layout(GOOD, "")
+
+
+# the law: what is written reads back ---------------------------------------------------------
+
+# PostgreSQL's identifiers hold any character but NUL, and are valid in the server's encoding
+identifiers = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=20
+)
+plain = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True)
+values = st.one_of(
+    identifiers,
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(str),
+    st.sampled_from(["1.10", "-0", "007", "1e3", "on", "", "4GB", "0.0", "-0.0"]),
+)
+pairs = st.dictionaries(identifiers, values, max_size=4).map(lambda found: tuple(found.items()))
+relations = st.builds(RelationId, identifiers, identifiers, identifiers)
+positive = st.one_of(
+    st.integers(1, 10**6).map(float), st.floats(0.001, 1e12, allow_nan=False, exclude_min=True)
+)
+
+
+sizes = st.one_of(st.integers(1, 2**50), st.integers(1, 2**20).map(lambda number: number * GIB))
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    names = draw(st.lists(plain, min_size=1, max_size=4, unique=True))
+    volumes = tuple(
+        Volume(
+            name=name,
+            type=draw(identifiers),
+            size_bytes=Bytes(draw(sizes)),
+            mount=f"/mnt/{number}{draw(st.text(max_size=3).filter(_encodable))}",
+            iops=draw(st.none() | positive),  # type: ignore[arg-type]
+            throughput=draw(st.none() | positive),  # type: ignore[arg-type]
+            stripes=draw(st.integers(1, 128)),
+            chunk_bytes=Bytes(draw(st.sampled_from([4096, 65536, 1048577]))),
+            filesystem=draw(st.sampled_from(["xfs", "ext4"])),
+            mkfs_options=tuple(draw(st.lists(identifiers, max_size=2))),
+            mount_options=tuple(draw(st.lists(identifiers, max_size=2))),
+        )
+        for number, name in enumerate(names)
+    )
+    spaces = draw(
+        st.lists(identifiers.filter(lambda one: not one.startswith("pg_")), max_size=3, unique=True)
+    )
+    moved = draw(st.lists(relations, max_size=6, unique=True))
+    some: Any = st.sampled_from(names)
+    return Layout(
+        host=HostSpec(
+            draw(st.sampled_from(["ec2", "rds", "gce", "azure", "local"])),
+            draw(st.none() | identifiers),
+            draw(st.none() | identifiers),
+        ),
+        volumes=volumes,
+        postgres=Placement(
+            draw(some), draw(some), tuple(draw(st.lists(some, max_size=2))), draw(pairs)
+        ),
+        tablespaces=tuple(
+            Tablespace(
+                name=name,
+                volume=draw(some),
+                relations=tuple(moved[number :: len(spaces)]),
+                options=draw(pairs),
+                location=draw(st.none() | identifiers),
+            )
+            for number, name in enumerate(spaces)
+        ),
+    )
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+_HOSTILE = (
+    'quote " and "" twice',
+    "line\nfeed\r\nand return",
+    "<script>alert(1)</script>",
+    "$(rm -rf /); `id` | & > < ' \\",
+    "[bold]markup[/]",
+    "tab\tbell\x07delete\x7fescape\x1b[31m",
+    "a.b.c",
+    "= # ''' \"\"\" { } [ ]",
+    "😀 \u202e é",
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(layouts())
+@example(
+    Layout(
+        HostSpec(),
+        (Volume("data", "local-ssd", Bytes(GIB), "/mnt/data"),),
+        Placement("data", "data", settings=tuple((name, name) for name in _HOSTILE)),
+        (
+            Tablespace(
+                _HOSTILE[0],
+                "data",
+                tuple(RelationId(name, name, name) for name in _HOSTILE),
+                tuple((name, name) for name in _HOSTILE),
+                "/mnt/" + _HOSTILE[1],
+            ),
+        ),
+    )
+)
+def test_what_is_written_reads_back(layout: Layout) -> None:
+    text = format_layout(layout)
+    assert parse_layout(text, "layout.toml") == layout
+    assert format_layout(parse_layout(text, "layout.toml")) == text

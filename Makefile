@@ -37,7 +37,8 @@ $(STAMPS)/packages: $(STAMPS)/venv pyproject.toml requirements.lock scripts/list
 
 $(STAMPS)/extension: $(STAMPS)/system $(STAMPS)/packages $(RUST)
 	@scripts/require-cargo.sh
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release --locked
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
+		$(BIN)/maturin develop --quiet --release --locked
 	@touch $@
 
 lint: setup

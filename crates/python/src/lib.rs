@@ -10,13 +10,14 @@ use serde::de::DeserializeOwned;
 /// the system refuses.
 #[pyfunction]
 fn serve(py: Python<'_>, config_json: &str) -> PyResult<()> {
-    py.detach(|| pgstow_emulator::serve(config_json)).map_err(|error| match &error {
-        pgstow_emulator::Error::Config(message) => PyValueError::new_err(message.clone()),
-        pgstow_emulator::Error::System { source, .. } => match source.raw_os_error() {
-            Some(code) => PyOSError::new_err((code, error.to_string())),
-            None => PyOSError::new_err(error.to_string()),
-        },
-    })
+    py.detach(|| pgstow_emulator::serve(config_json))
+        .map_err(|error| match &error {
+            pgstow_emulator::Error::Config(message) => PyValueError::new_err(message.clone()),
+            pgstow_emulator::Error::System { source, .. } => match source.raw_os_error() {
+                Some(code) => PyOSError::new_err((code, error.to_string())),
+                None => PyOSError::new_err(error.to_string()),
+            },
+        })
 }
 
 /// When the device model completes each operation, in nanoseconds.
@@ -49,9 +50,19 @@ fn trace(
                     _ => return Err(PyValueError::new_err(format!("{kind:?} is no operation"))),
                 };
                 if offset.checked_add(u64::from(length)).is_none() {
-                    return Err(PyValueError::new_err(format!("offset {offset} is too large")));
+                    return Err(PyValueError::new_err(format!(
+                        "offset {offset} is too large"
+                    )));
                 }
-                Ok(volume.submit(&mut host, now_ns, Operation { kind, offset, length }))
+                Ok(volume.submit(
+                    &mut host,
+                    now_ns,
+                    Operation {
+                        kind,
+                        offset,
+                        length,
+                    },
+                ))
             })
             .collect()
     })

@@ -62,7 +62,9 @@ def test_reads_the_design() -> None:
     layout = parse_layout(GOOD, "layout.toml")
     assert layout.host == HostSpec("ec2", "us-east-1", "r6i.2xlarge")
     data = layout.volume("data")
-    assert (data.size_bytes, data.iops, data.throughput) == (500 * GIB, 6000, 250 * MIB)
+    assert data.size_bytes == 500 * GIB
+    assert data.iops == 6000
+    assert data.throughput == 250 * MIB
     wal = layout.volume("wal")
     assert (wal.throughput, wal.filesystem, wal.mount_options) == (None, "xfs", ("noatime",))
     assert dict(layout.postgres.settings) == {
@@ -185,7 +187,7 @@ def test_the_file_is_named_in_its_mistakes(tmp_path: Path) -> None:
 
 # PostgreSQL's identifiers hold any character but NUL, and are valid in the server's encoding
 identifiers = st.text(
-    st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=20
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=20
 )
 plain = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,20}", fullmatch=True)
 values = st.one_of(

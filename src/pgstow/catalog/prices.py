@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from pgstow.catalog.limits import member_iops
 from pgstow.catalog.types import TypePrice, VolumeType, gib
 from pgstow.model import Price, Volume
 from pgstow.units import MIB
@@ -34,12 +35,13 @@ def _size_line(volume: Volume, price: TypePrice) -> Line | None:
 
 def _iops_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line]:
     """A line for each tier that the volume's IOPS reach."""
-    if not kind.provisioned_iops or volume.iops is None:
+    iops = member_iops(kind, volume)
+    if not kind.provisioned_iops or iops is None:
         return []
     lines = []
     ends = [*(tier.over_iops for tier in price.iops_tiers), float("inf")]
     for tier, (low, high) in zip(price.iops_tiers, pairwise(ends), strict=True):
-        count = min(volume.iops, high) - low
+        count = min(iops, high) - low
         if count > 0:
             over = f" over {_number(low)}" if low else ""
             lines.append(

@@ -47,7 +47,7 @@ def check_target_space(context: Context, step: Step, location: str, size_bytes: 
 
 
 def _check_space(context: Context, steps: Sequence[Step]) -> None:
-    """Go through the moves in order: each takes space at its target and frees some at its source."""
+    """Go through the moves in order: each takes space at its target, frees some at its source."""
     places = {t.name: t.location for t in context.state.tablespaces}
     places["pg_default"] = context.state.data_directory
     places |= {s.subject: s.argument("location") for s in steps if s.kind == "create tablespace"}

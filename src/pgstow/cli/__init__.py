@@ -1,6 +1,6 @@
 """The command line. Each command is a module here; nothing imports this package."""
 
-from pgstow.cli import catalog, emulate, observe
+from pgstow.cli import apply, catalog, diff, emulate, observe
 from pgstow.cli.main import main
 
-__all__ = ["catalog", "emulate", "main", "observe"]
+__all__ = ["apply", "catalog", "diff", "emulate", "main", "observe"]

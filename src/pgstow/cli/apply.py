@@ -1,0 +1,297 @@
+"""``pgstow apply``: take the steps to a layout, or take the last run's back."""
+
+import hashlib
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgstow.cli.diff import Prune, as_plain, between, print_steps, shown
+from pgstow.cli.main import app
+from pgstow.cli.options import DEFAULT_WORKSPACE, DryRun, Dsn, Json, Workspace, Yes
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from pgstow.apply import Observer, Options, Outcome, Result
+    from pgstow.model import Layout, ServerState, Step
+    from pgstow.workspace import Workspace as Store
+
+_RESTART_HELP = "Restart the server where a step (moving pg_wal) needs it."
+_PLAIN_HELP = "Take the volumes' mounts as plain directories, on which nothing is mounted."
+
+
+@app.command()
+def apply(
+    layout: Annotated[
+        Path | None, typer.Argument(metavar="LAYOUT", help="The wanted layout (TOML).")
+    ] = None,
+    dsn: Dsn = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    restart: Annotated[bool, typer.Option("--restart", help=_RESTART_HELP)] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last run's steps back.")] = False,
+    prune: Prune = False,
+    lock_timeout: Annotated[
+        str, typer.Option(help="How long one attempt may queue for a lock that blocks others.")
+    ] = "500ms",
+    lock_wait: Annotated[str, typer.Option(help="How long to go on attempting.")] = "10min",
+    plain_directories: Annotated[
+        bool, typer.Option("--plain-directories", help=_PLAIN_HELP)
+    ] = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    json: Json = False,
+) -> None:
+    """Take the steps from the server to LAYOUT, online; killed at any moment, run it again.
+
+    Examples: pgstow apply planned.toml --dry-run; pgstow apply planned.toml --restart;
+    pgstow apply --undo
+    """
+    from pgstow.apply import Options
+    from pgstow.cli.workspace import open_workspace
+
+    if layout is None and not undo:
+        raise UserError("no layout is named", "pgstow apply LAYOUT, or pgstow apply --undo")
+    if not (dry_run or yes or sys.stdin.isatty()):
+        raise UserError("there is no terminal to ask on", "add --yes, or --dry-run to look only")
+    options = Options(
+        lock_timeout_s=_seconds(lock_timeout, "--lock-timeout"),
+        lock_wait_s=_seconds(lock_wait, "--lock-wait"),
+        restart=restart,
+        plain_directories=plain_directories,
+    )
+    with open_workspace(workspace) as store, _terminating_as_interrupt():
+        if not dry_run:
+            _recover(store, options, undo=undo)
+        if undo:
+            _undo(store, dsn, options, yes=yes, dry_run=dry_run, json=json)
+        else:
+            assert layout is not None
+            _apply(store, layout, dsn, options, prune=prune, yes=yes, dry_run=dry_run, json=json)
+
+
+def layout_digest(wanted: "Layout") -> str:
+    """What says that two runs want the same."""
+    return hashlib.sha256(repr(wanted).encode()).hexdigest()
+
+
+def _apply(
+    store: "Store",
+    path: Path,
+    dsn: str,
+    options: "Options",
+    *,
+    prune: bool,
+    yes: bool,
+    dry_run: bool,
+    json: bool,
+) -> None:
+    from pgstow import apply
+    from pgstow.cli.output import print_warnings
+    from pgstow.layout_file import read_layout
+    from pgstow.postgres import read_state
+
+    wanted = read_layout(path)
+    found = between(read_state(dsn), wanted, store, prune=prune)
+    print_warnings(found.warnings)
+    _say_resumed(store, found.state, layout_digest(wanted))
+    if not _agreed(found.steps, yes=yes, dry_run=dry_run, json=json):
+        return
+    with _interruptible(f"pgstow apply {path}"), _bars() as observer:
+        result = apply.run(
+            found.steps,
+            state=found.state,
+            layout=layout_digest(wanted),
+            dsn=dsn,
+            journal=store.journal,
+            options=options,
+            observer=observer,
+        )
+    _report(result, json=json)
+
+
+def _undo(
+    store: "Store", dsn: str, options: "Options", *, yes: bool, dry_run: bool, json: bool
+) -> None:
+    from pgstow import apply, migration
+    from pgstow.cli.output import console
+    from pgstow.postgres import read_state
+
+    state = read_state(dsn)
+    last = store.journal.last_undoable(state.system_identifier)
+    if last is None:
+        console().print("There is nothing to undo on this server.")
+        return
+    backward = [
+        (record, migration.inverse(record.step))
+        for record in reversed(store.journal.steps(last.id))
+        if record.status in ("done", "running", "undoing")
+    ]
+    if not _agreed([step for _, step in backward], yes=yes, dry_run=dry_run, json=json):
+        return
+    with _interruptible("pgstow apply --undo"), _bars() as observer:
+        result = apply.undo(
+            backward,
+            run_id=last.id,
+            state=state,
+            dsn=dsn,
+            journal=store.journal,
+            options=options,
+            observer=observer,
+        )
+    _report(result, json=json)
+
+
+def _recover(store: "Store", options: "Options", *, undo: bool) -> None:
+    """A move of pg_wal that was killed may have left the server down: see to that first."""
+    from dataclasses import replace
+
+    from pgstow import apply
+    from pgstow.cli.output import error_console
+
+    allowed = replace(options, restart=options.restart and not undo)
+    for said in apply.recover(store.journal, options=allowed):
+        error_console().print(shown(said), markup=False)
+
+
+def _say_resumed(store: "Store", state: "ServerState", digest: str) -> None:
+    from pgstow.cli.output import error_console
+
+    last = store.journal.last_run(state.system_identifier)
+    if last is None or last.layout != digest or last.status not in ("running", "failed"):
+        return
+    done = [record for record in store.journal.steps(last.id) if record.status == "done"]
+    error_console().print(
+        f"Taking up the run of {last.started_at[:19]}Z: {len(done)} step(s) are done already."
+    )
+    for record in done:
+        error_console().print(f"  done: {shown(record.step.action)}", markup=False)
+
+
+def _agreed(
+    steps: "list[Step] | tuple[Step, ...]", *, yes: bool, dry_run: bool, json: bool
+) -> bool:
+    """Show the steps; whether they are to be taken."""
+    from pgstow.cli.output import print_json
+
+    if json and (dry_run or not steps):
+        print_json(as_plain(steps, ()))
+    if not json:
+        print_steps(steps)
+    if dry_run or not steps:
+        return False
+    return yes or typer.confirm("Take these steps?", err=True)
+
+
+def _report(result: "Result", *, json: bool) -> None:
+    from pgstow.cli.output import console, print_json, print_warnings
+
+    if json:
+        print_json(result)
+    else:
+        print_warnings(result.warnings)
+        target = console()
+        count = len(result.outcomes) - len(result.failed) - len(result.skipped)
+        target.print(f"{count} of {len(result.outcomes)} step(s) taken.")
+        for outcome in (*result.skipped, *result.failed):
+            text = f"{outcome.status}: {outcome.step.kind} {outcome.step.subject}: {outcome.note}"
+            target.print(shown(text), markup=False)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _interruptible(again: str) -> Iterator[None]:
+    from pgstow.cli.output import error_console
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        error_console().print(
+            f"Interrupted. What was done is kept: run {again} again to go on, or "
+            "pgstow apply --undo to go back.",
+            markup=False,
+        )
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _terminating_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as cleanly as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, interrupt) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _bars() -> "Iterator[Observer]":
+    """A bar for the present step, with the time left; a line for each that is finished."""
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    from pgstow.apply import Observer
+    from pgstow.cli.output import error_console
+
+    console = error_console()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[waits]}", markup=False),
+    )
+
+    class Bars(Observer):
+        def __init__(self, bar: Progress) -> None:
+            self.bar = bar
+            self.task: TaskID | None = None
+            self.position = ""
+
+        def step_started(self, position: int, total: int, step: "Step") -> None:
+            self.position = f"{position}/{total}"
+            title = f"{self.position} {step.kind} {shown(step.subject)}"
+            self.task = self.bar.add_task(title, total=None, waits="")
+
+        def advanced(self, done_bytes: float, total_bytes: float) -> None:
+            if self.task is not None:
+                self.bar.update(self.task, completed=done_bytes, total=total_bytes, waits="")
+
+        def waiting(self, text: str) -> None:
+            if self.task is not None:
+                self.bar.update(self.task, waits=shown(text))
+
+        def step_finished(self, outcome: "Outcome") -> None:
+            if self.task is not None:
+                self.bar.remove_task(self.task)
+                self.task = None
+            console.print(_line(self.position, outcome), markup=False)
+
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield Bars(bar)
+
+
+def _line(position: str, outcome: "Outcome") -> str:
+    from pgstow.units import format_duration
+
+    time = f" in {format_duration(outcome.seconds)}" if outcome.seconds is not None else ""
+    note = f" ({outcome.note})" if outcome.note else ""
+    step = outcome.step
+    return shown(f"{position} {outcome.status}: {step.kind} {step.subject}{time}{note}")
+
+
+def _seconds(text: str, option: str) -> float:
+    from pgstow.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error

@@ -1,0 +1,166 @@
+"""``pgstow diff``: the steps from the live server to a layout, each with its cost and its undo."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgstow.cli.main import app
+from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from pgstow.model import Layout, ServerState, Step, Warning
+    from pgstow.workspace import Workspace as Store
+
+LayoutFile = Annotated[Path, typer.Argument(metavar="LAYOUT", help="The wanted layout (TOML).")]
+Prune = Annotated[
+    bool,
+    typer.Option("--prune", help="Drop tablespaces pgstow made that the layout needs no more."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """The way from a server to a layout."""
+
+    state: "ServerState"
+    wanted: "Layout"
+    steps: "tuple[Step, ...]"
+    warnings: "tuple[Warning, ...]"
+
+
+@app.command()
+def diff(
+    layout: LayoutFile,
+    dsn: Dsn = "",
+    prune: Prune = False,
+    workspace: Workspace = DEFAULT_WORKSPACE,
+    json: Json = False,
+) -> None:
+    """Show the steps from the server to LAYOUT, with lock, bytes, WAL, time and undo.
+
+    Changes nothing. Example: pgstow diff planned.toml --dsn 'host=db1 dbname=shop'
+    """
+    from pgstow.cli.output import print_json, print_warnings
+    from pgstow.cli.workspace import open_workspace
+
+    with open_workspace(workspace) as store:
+        found = migration(layout, dsn, store, prune=prune)
+    if json:
+        print_json(as_plain(found.steps, found.warnings))
+        return
+    print_warnings(found.warnings)
+    print_steps(found.steps)
+
+
+def migration(path: Path, dsn: str, store: "Store", *, prune: bool) -> Migration:
+    """Read the layout and the server, and order the steps between them."""
+    from pgstow.layout_file import read_layout
+    from pgstow.postgres import read_state
+
+    wanted = read_layout(path)
+    return between(read_state(dsn), wanted, store, prune=prune)
+
+
+def between(
+    state: "ServerState", wanted: "Layout", store: "Store", *, prune: bool = False
+) -> Migration:
+    """Order the steps from a state to a layout; the present one is the latest profile's."""
+    from pgstow import catalog, migration
+
+    offers = catalog.load()
+    present = present_layout(state, wanted, store)
+    rates = {}
+    for volume in (*present.volumes, *wanted.volumes):
+        limit = offers.device(volume).bytes_per_second
+        if limit is not None:
+            rates[volume.name] = limit
+    taken = migration.steps(
+        state,
+        present,
+        wanted,
+        rates=rates,
+        prune=prune,
+        made=store.journal.made_tablespaces(state.system_identifier),
+    )
+    return Migration(state, wanted, taken, migration.remarks(state, wanted, taken))
+
+
+def present_layout(state: "ServerState", wanted: "Layout", store: "Store") -> "Layout":
+    """The latest profile's layout if it is this server's; else the wanted one without its moves."""
+    from dataclasses import replace
+
+    from pgstow.model import Profile
+
+    profile = store.latest("profile", Profile)
+    if profile is not None and profile.server.system_identifier == state.system_identifier:
+        return profile.layout
+    placement = replace(wanted.postgres, wal=wanted.postgres.data, temp=())
+    return replace(wanted, postgres=placement, tablespaces=())
+
+
+def as_plain(steps: "Sequence[Step]", warnings: "Sequence[Warning]") -> dict[str, Any]:
+    """The steps as JSON shows them."""
+    return {
+        "steps": list(steps),
+        "totals": {
+            "steps": len(steps),
+            "bytes": sum(step.bytes for step in steps),
+            "wal_bytes": sum(step.wal_bytes for step in steps),
+            "seconds": sum(step.seconds for step in steps),
+            "needs_restart": any(step.needs_restart for step in steps),
+        },
+        "warnings": list(warnings),
+    }
+
+
+def print_steps(steps: "Sequence[Step]") -> None:
+    """Print the table of steps and its totals."""
+    from pgstow.cli.output import console
+    from pgstow.units import format_duration, format_size
+
+    target = console()
+    if not steps:
+        target.print("The server is as the layout wants it: nothing to do.")
+        return
+    target.print(_table(steps))
+    moved = format_size(sum(step.bytes for step in steps))
+    wal = format_size(sum(step.wal_bytes for step in steps))
+    time = format_duration(sum(step.seconds for step in steps))
+    target.print(f"{len(steps)} step(s): {moved} to move, {wal} of WAL, about {time}.")
+    if any(step.needs_restart for step in steps):
+        target.print("A step needs a restart of the server: it is taken only with --restart.")
+
+
+def _table(steps: "Sequence[Step]") -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    from pgstow.units import format_duration, format_size
+
+    table = Table(show_lines=True)
+    for title in ("#", "step", "lock", "bytes", "WAL", "time", "undo"):
+        right = title in ("#", "bytes", "WAL", "time")
+        table.add_column(title, justify="right" if right else "left", overflow="fold")
+    for number, step in enumerate(steps, 1):
+        cells = (
+            str(number),
+            step.action,
+            step.lock,
+            format_size(step.bytes) if step.bytes else "",
+            format_size(step.wal_bytes) if step.wal_bytes else "",
+            format_duration(step.seconds),
+            step.undo,
+        )
+        table.add_row(*(Text(shown(cell)) for cell in cells))
+    return table
+
+
+def shown(text: str) -> str:
+    """A text for the terminal: control characters of hostile names written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -128,6 +128,7 @@ def _shape(
         write_us_p99=latency.write_us_p99,
         random_io_bytes=_HDD_RANDOM_IO_BYTES if kind.is_hdd else 8192,
         is_ephemeral=kind.is_ephemeral,
+        is_hdd=kind.is_hdd,
         existing=existing,
     )
 

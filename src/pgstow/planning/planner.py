@@ -30,6 +30,8 @@ from pgstow.prediction import Workload, predict, workload_of
 _ATTEMPTS = 10
 _BISECTIONS = 12  # to 0.03 % of the range
 _STEPS, _STEP = 8, 0.05
+_BUSY = 0.9  # a volume used this much is what holds the clients up, not its latency
+_LESS_WAITING = 0.75
 _TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
 
 
@@ -38,6 +40,7 @@ class Tightening:
     """What the simulator's check added to the programme."""
 
     throughput: float = 1.0  # factor on the wanted TPS
+    response: float = 1.0  # factor on the time a transaction may wait for I/O
     headroom: float = 0.0
     alone: frozenset[str] = frozenset()
     forbidden: frozenset[tuple[str, str]] = frozenset()
@@ -67,7 +70,7 @@ class _Planner:
             shapes=self.shapes,
             free_space=self.goal.free_space,
             headroom=min(0.9, self.goal.headroom + tight.headroom),
-            response_us=response_us,
+            response_us=response_us * tight.response,
             host_iops=self.cap.iops,
             host_bytes_per_s=self.cap.bytes_per_second,
             max_volumes=self.goal.max_volumes,
@@ -133,10 +136,11 @@ def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> dict[st
         quick = frozenset(
             s.key for s in shapes if s.key in durable and s.read_us_p99 <= goal.read_p99_ms * 1000
         )
-    wal = durable
+    # AWS advises against st1 and sc1 for small synchronous writes; a commit is one
+    wal = frozenset(s.key for s in shapes if s.key in durable and not s.is_hdd)
     if goal.commit_p99_ms is not None:
         wal = frozenset(
-            s.key for s in shapes if s.key in durable and s.write_us_p99 <= goal.commit_p99_ms * 1e3
+            s.key for s in shapes if s.key in wal and s.write_us_p99 <= goal.commit_p99_ms * 1e3
         )
     allowed = {REST: keeping, WAL: wal, TEMP: frozenset(s.key for s in shapes)}
     for relation in profile.server.relations:
@@ -187,7 +191,9 @@ def _tighten(
     """What to add so that the next solution meets what this one missed; None: nothing missed."""
     goal, speed = planner.goal, seen.performance
     if speed.tps < tps * _TPS_TOLERANCE:
-        return replace(tight, throughput=tight.throughput * min(1.3, tps / speed.tps * 1.01))
+        if any(volume.utilisation >= _BUSY for volume in seen.volumes):
+            return replace(tight, throughput=tight.throughput * min(1.3, tps / speed.tps * 1.01))
+        return replace(tight, response=tight.response * _LESS_WAITING)
     commit = speed.commit_ms.p99
     if goal.commit_p99_ms is not None and commit is not None and commit > goal.commit_p99_ms:
         if WAL not in tight.alone:
@@ -218,16 +224,22 @@ def _fastest(planner: _Planner, budget: float) -> _Found:
             low = middle
         else:
             high = middle
+    if low <= 0:
+        raise _over_budget(planner.goal, budget)
     steps = [low * (1 - _STEP * number) for number in range(_STEPS)]
     every = [found for tps in steps if (found := _within(planner, tps, budget)) is not None]
-    if low <= 0 or not every:
-        raise InfeasibleError(
-            f"no layout{_wishes(planner.goal)} costs as little as ${budget:,.2f} per month",
-            "raise --budget, or allow cheaper types; what the server holds now cannot shrink",
-        )
+    if not every:
+        raise _over_budget(planner.goal, budget)
     best = max(found.prediction.performance.tps for found in every)
     good = [f for f in every if f.prediction.performance.tps >= best * _TPS_TOLERANCE]
     return min(good, key=lambda found: found.prediction.performance.usd_month or 0.0)
+
+
+def _over_budget(goal: Goal, budget: float) -> InfeasibleError:
+    return InfeasibleError(
+        f"no layout{_wishes(goal)} costs as little as ${budget:,.2f} per month",
+        "raise --budget, or allow cheaper types; what the server holds now cannot shrink",
+    )
 
 
 def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:

@@ -37,6 +37,7 @@ class Shape:
     write_us_p99: float
     random_io_bytes: int = 8192  # what a random 8 KiB I/O counts against throughput (HDD: 1 MiB)
     is_ephemeral: bool = False
+    is_hdd: bool = False
     existing: Volume | None = None
 
     @property

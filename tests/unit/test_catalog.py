@@ -197,8 +197,8 @@ def test_limits_of_a_member(
 def test_gp3_limits_are_those_since_2025(catalog: Catalog) -> None:
     gp3 = catalog.volume_type("gp3")
     assert (gp3.included_iops, gp3.max_iops) == (3000, 80000)
-    assert gp3.included_throughput == 125 * MIB
-    assert gp3.max_throughput == 2000 * MIB
+    assert gp3.included_throughput == BytesPerSecond(125 * MIB)
+    assert gp3.max_throughput == BytesPerSecond(2000 * MIB)
     assert gp3.max_size_bytes == 64 * TIB
     assert gp3.iops_per_gib_max == 500
     assert gp3.throughput_per_iops_max == 0.25 * MIB

@@ -1,5 +1,6 @@
 """Layout files: what is read, what is refused with which words, and that writing reads back."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pgstow.catalog import load
 from pgstow.layout_file import format_layout, parse_layout, read_layout
 from pgstow.model import (
     HostSpec,
@@ -18,7 +20,7 @@ from pgstow.model import (
     UserError,
     Volume,
 )
-from pgstow.units import GIB, MIB, Bytes
+from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
 GOOD = """\
 [host]
@@ -63,8 +65,8 @@ def test_reads_the_design() -> None:
     assert layout.host == HostSpec("ec2", "us-east-1", "r6i.2xlarge")
     data = layout.volume("data")
     assert data.size_bytes == 500 * GIB
-    assert data.iops == 6000
-    assert data.throughput == 250 * MIB
+    assert data.iops == Iops(6000)
+    assert data.throughput == BytesPerSecond(250 * MIB)
     wal = layout.volume("wal")
     assert (wal.throughput, wal.filesystem, wal.mount_options) == (None, "xfs", ("noatime",))
     assert dict(layout.postgres.settings) == {
@@ -76,6 +78,13 @@ def test_reads_the_design() -> None:
     assert cold.options == (("random_page_cost", "4.0"),)
     assert cold.relations[1] == RelationId("shop", "public", 'Odd "name"')
     assert cold.location is None
+
+
+def test_the_reference_page_shows_a_layout_that_can_be_bought() -> None:
+    page = Path(__file__).parents[2] / "docs/reference/layout.md"
+    (block,) = re.findall(r"```toml\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    layout = parse_layout(block, str(page))
+    assert {warning.code for warning in load().check(layout)} == {"host-cap-throughput", "hdd"}
 
 
 def test_writes_what_a_person_would() -> None:

@@ -159,6 +159,7 @@ class Profile:
     host: HostTraffic | None  # None: the host cannot be seen
     warnings: tuple[Warning, ...] = ()
     commit_ms: tuple[float, ...] = ()  # a probe's samples, where one ran
+    tps_samples: tuple[float, ...] = ()  # of each interval, in order
 
     def demand(self, relation: RelationId) -> Demand | None:
         """The demand of one relation; None where it asked nothing."""

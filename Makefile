@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export CARGO_PROFILE_DEV_OPT_LEVEL := 1
 export PATH := $(PATH):/usr/sbin:/sbin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 CRATES := --workspace --exclude pgstow-python  # that one links only inside a Python process

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgstow.model import Layout, ServerState, Step, Warning
     from pgstow.workspace import Workspace as Store
 
+_TABLE_WIDTH = 140  # columns below which the table is hard to read
 LayoutFile = Annotated[Path, typer.Argument(metavar="LAYOUT", help="The wanted layout (TOML).")]
 Prune = Annotated[
     bool,
@@ -128,7 +129,11 @@ def print_steps(steps: "Sequence[Step]") -> None:
     if not steps:
         target.print("The server is as the layout wants it: nothing to do.")
         return
-    target.print(_table(steps))
+    if target.width >= _TABLE_WIDTH:
+        target.print(_table(steps))
+    else:
+        for line in _blocks(steps):
+            target.print(line, markup=False, soft_wrap=True)
     moved = format_size(sum(step.bytes for step in steps))
     wal = format_size(sum(step.wal_bytes for step in steps))
     time = format_duration(sum(step.seconds for step in steps))
@@ -159,6 +164,24 @@ def _table(steps: "Sequence[Step]") -> "Table":
         )
         table.add_row(*(Text(shown(cell)) for cell in cells))
     return table
+
+
+def _blocks(steps: "Sequence[Step]") -> list[str]:
+    """The table where it would be too narrow to read: a few lines a step."""
+    from pgstow.units import format_duration, format_size
+
+    lines = []
+    for number, step in enumerate(steps, 1):
+        amounts = [f"about {format_duration(step.seconds)}"]
+        if step.bytes:
+            amounts.append(f"{format_size(step.bytes)}, {format_size(step.wal_bytes)} of WAL")
+        lines += [
+            f"{number}. {shown(step.action)}",
+            f"   lock: {shown(step.lock)}",
+            f"   cost: {'; '.join(amounts)}",
+            f"   undo: {shown(step.undo)}",
+        ]
+    return lines
 
 
 def shown(text: str) -> str:

@@ -92,6 +92,12 @@ def temp_tablespaces(wanted: Layout, spaces: tuple[Tablespace, ...]) -> tuple[st
             continue
         on_it = [space for space in spaces if space.volume == volume]
         names.append(min(on_it, key=lambda space: bool(space.relations)).name)
+        if "\n" in names[-1]:
+            raise LayoutError(
+                f"tablespace {names[-1]!r} cannot hold temporary files: ALTER SYSTEM refuses a "
+                "newline in a value",
+                "name the tablespace without one",
+            )
     return () if names == [DEFAULT_TABLESPACE] else tuple(names)
 
 

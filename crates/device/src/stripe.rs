@@ -8,14 +8,11 @@ pub struct Part {
     pub length: u64,
 }
 
-/// The parts of `length` bytes at `offset`, at most one a member, in the order of the array.
+/// The parts of `length` bytes, at least one, at `offset`: at most one a member, in the array's
+/// order.
 pub fn parts(stripes: u64, chunk: u64, offset: u64, length: u64) -> impl Iterator<Item = Part> {
-    let (first, last) = (offset / chunk, (offset + length.max(1) - 1) / chunk);
-    let until = if length == 0 {
-        first
-    } else {
-        (last + 1).min(first + stripes)
-    };
+    let (first, last) = (offset / chunk, (offset + (length - 1)) / chunk);
+    let until = (last + 1).min(first + stripes);
     (first..until).map(move |index| {
         let final_index = index + (last - index) / stripes * stripes;
         let begin = index / stripes * chunk + if index == first { offset % chunk } else { 0 };
@@ -55,7 +52,6 @@ mod tests {
             },
         ];
         assert_eq!(found, expected);
-        assert_eq!(parts(4, 64, 100, 0).count(), 0);
     }
 
     proptest! {

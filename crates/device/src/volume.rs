@@ -91,6 +91,9 @@ impl Volume {
             start_ns: now_ns,
             completion_ns: now_ns,
         };
+        if operation.length == 0 {
+            return timing;
+        }
         let (stripes, chunk_bytes) = match self.members.len() as u64 {
             1 => (1, u64::MAX),
             stripes => (stripes, self.config.chunk_bytes),

@@ -261,7 +261,12 @@ mod tests {
     fn reads_and_writes_end_at_the_end_of_the_volume() {
         let mut store = store();
         let node = store.find(b"data").unwrap();
-        for (offset, size, expected) in [(0, 8192, 8192), (SIZE - 100, 8192, 100), (SIZE, 1, 0)] {
+        for (offset, size, expected) in [
+            (0, 8192, 8192),
+            (SIZE - 100, 8192, 100),
+            (SIZE, 1, 0),
+            (u64::MAX, 1, 0),
+        ] {
             let Outcome::Later(pending) = ask(&mut store, node, Request::Read { offset, size })
             else {
                 panic!("a read is answered in its time")

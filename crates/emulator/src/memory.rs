@@ -4,6 +4,8 @@ use std::io;
 use std::ptr::{self, NonNull};
 
 pub const PAGE_BYTES: u64 = 4096;
+/// The largest volume that any provider sells; half of what a process can address.
+const MAX_BYTES: u64 = 64 << 40;
 
 /// Zero-filled bytes of a fixed size, thin.
 #[derive(Debug)]
@@ -17,7 +19,8 @@ pub struct Memory {
 
 impl Memory {
     pub fn new(size_bytes: u64) -> io::Result<Self> {
-        let length = usize::try_from(size_bytes).map_err(io::Error::other)?;
+        check_size(size_bytes)?;
+        let length = size_bytes as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new anonymous mapping, of no address in use.
@@ -48,6 +51,7 @@ impl Memory {
     /// Makes room at the end; the data stays.
     pub fn grow(&mut self, size_bytes: u64) -> io::Result<()> {
         assert!(size_bytes >= self.size_bytes, "a volume only grows");
+        check_size(size_bytes)?;
         let (old, new) = (self.size_bytes as usize, size_bytes as usize);
         // SAFETY: our own mapping of the old length; no reference into it lives across this call.
         let start =
@@ -171,6 +175,13 @@ impl Drop for Memory {
     }
 }
 
+fn check_size(size_bytes: u64) -> io::Result<()> {
+    if size_bytes > MAX_BYTES {
+        return Err(io::Error::other("a volume has at most 64 TiB"));
+    }
+    Ok(())
+}
+
 fn pages(offset: u64, length: u64) -> std::ops::Range<u64> {
     offset / PAGE_BYTES..(offset + length).div_ceil(PAGE_BYTES)
 }
@@ -196,6 +207,8 @@ mod tests {
         assert_eq!(memory.read((1 << 39) + 99, 3).unwrap(), [0, 7, 7]);
         memory.punch(0, 1 << 40);
         assert_eq!(memory.resident_bytes(), 0);
+        assert!(memory.grow(u64::MAX).is_err());
+        assert!(Memory::new(u64::MAX).is_err());
     }
 
     #[derive(Debug, Clone)]

@@ -133,7 +133,7 @@ def fio() -> Callable[..., dict[str, Any]]:
     if shutil.which("fio") is None:
         pytest.skip("needs fio: apt-get install fio")
 
-    def run(*paths: Path, seconds: float = 3, size: int = 256 * MIB, **options: Any) -> Any:
+    def run(*paths: Path, seconds: float = 2, size: int = 128 * MIB, **options: Any) -> Any:
         common: dict[str, Any] = {
             "direct": 1,
             "ioengine": "libaio",

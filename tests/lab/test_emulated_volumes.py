@@ -16,7 +16,7 @@ from pgstow.units import KIB, MIB, Bytes
 Fio = Callable[..., dict[str, Any]]
 
 
-def prepare(lab: Any, *names: str, size: int = 256 * MIB) -> list[Path]:
+def prepare(lab: Any, *names: str, size: int = 128 * MIB) -> list[Path]:
     """Write fio's files while the limits are off."""
     emulate.set_limits(lab.state, False)
     for name in names:

@@ -142,51 +142,76 @@ def _print_status(status: "EmulatorStatus", json: bool) -> None:
     if json:
         output.print_json(status)
         return
-    _print_actions([a for a in status.actions if a.kind == "keep"], "") if status.actions else None
     console = output.console()
+    for action in status.actions:
+        if action.kind == "keep":
+            console.print(action.text, markup=False)
     if not status.volumes:
         console.print("No emulated volumes are up.")
         return
-    console.print(_table(status.volumes))
+    console.print(_table(_VOLUMES, [_volume_row(volume) for volume in status.volumes]))
+    if status.is_running:
+        console.print()
+        console.print(_table(_TRAFFIC, [_traffic_row(volume) for volume in status.volumes]))
+        console.print()
     console.print(_summary(status), markup=False)
 
 
-def _table(volumes: "Sequence[VolumeStatus]") -> "Table":
+# Title and alignment of each column.
+_VOLUMES = (
+    ("volume", "left"),
+    ("type", "left"),
+    ("size", "right"),
+    ("limits", "left"),
+    ("mount", "left"),
+    ("device", "left"),
+)
+_TRAFFIC = (
+    ("volume", "left"),
+    ("in memory", "right"),
+    ("reads", "right"),
+    ("writes", "right"),
+    ("flushes", "right"),
+    ("mean read", "right"),
+    ("mean write", "right"),
+)
+
+
+def _table(columns: "tuple[tuple[str, str], ...]", rows: "Sequence[list[str]]") -> "Table":
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for title in ("volume", "type"):
-        table.add_column(title)
-    for title in ("size", "in memory", "IOPS limit", "throughput limit"):
-        table.add_column(title, justify="right")
-    for title in ("limits", "mount", "device"):
-        table.add_column(title)
-    for title in ("reads", "writes", "flushes", "mean read", "mean write"):
-        table.add_column(title, justify="right")
-    for volume in volumes:
-        table.add_row(*(escape(cell) for cell in _row(volume)))
+    for title, side in columns:
+        table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
     return table
 
 
-def _row(volume: "VolumeStatus") -> list[str]:
-    from pgstow.units import format_rate, format_size
+def _volume_row(volume: "VolumeStatus") -> list[str]:
+    from pgstow.emulate import describe_limits
+    from pgstow.units import format_size
 
-    device = volume.device
+    limits = describe_limits(volume.device)
     return [
         volume.name,
         volume.type,
         format_size(volume.size_bytes),
-        "?" if volume.resident_bytes is None else format_size(volume.resident_bytes),
-        "none" if device.iops is None else f"{device.iops:,.0f}",
-        "none" if device.bytes_per_second is None else format_rate(device.bytes_per_second),
-        {True: "on", False: "off", None: "?"}[volume.limits_enabled],
+        f"off ({limits})" if volume.limits_enabled is False else limits,
         f"{volume.mount} ({volume.filesystem})" if volume.is_mounted else "not mounted",
         volume.loop_device or "none",
-        *(
-            "?" if count is None else f"{count:,}"
-            for count in (volume.reads, volume.writes, volume.flushes)
-        ),
+    ]
+
+
+def _traffic_row(volume: "VolumeStatus") -> list[str]:
+    from pgstow.units import format_size
+
+    counts = (volume.reads, volume.writes, volume.flushes)
+    return [
+        volume.name,
+        "?" if volume.resident_bytes is None else format_size(volume.resident_bytes),
+        *("?" if count is None else f"{count:,}" for count in counts),
         _mean(volume.read_us_mean),
         _mean(volume.write_us_mean),
     ]
@@ -203,7 +228,7 @@ def _summary(status: "EmulatorStatus") -> str:
         return "The server has ended."
     parts = [f"server pid {status.pid}"]
     if status.host_cap is not None:
-        from pgstow.emulate.reconcile import describe_cap
+        from pgstow.emulate import describe_cap
 
         parts.append(f"host cap {describe_cap(status.host_cap)}")
     parts.append(f"{status.compensation_us:.0f} µs taken off for the way to the server and back")

@@ -1,7 +1,7 @@
 """Make a layout's volumes out of memory, as mounted filesystems that behave like the cloud's."""
 
 from pgstow.emulate.bring_up import plan_up, up
-from pgstow.emulate.reconcile import Action
+from pgstow.emulate.reconcile import Action, describe_cap, describe_limits
 from pgstow.emulate.requirements import check_requirements
 from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY
 from pgstow.emulate.status import (
@@ -23,6 +23,8 @@ __all__ = [
     "EmulatorStatus",
     "VolumeStatus",
     "check_requirements",
+    "describe_cap",
+    "describe_limits",
     "down",
     "emulated_volumes",
     "plan_up",

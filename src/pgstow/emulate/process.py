@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict
 
 from pgstow.emulate.control import Control, ServerGoneError, ServerStatus
@@ -13,18 +14,24 @@ from pgstow.model import HostCap
 from pgstow.model.errors import HostError
 
 _START_TIMEOUT_S = 15.0
-_END_TIMEOUT_S = 5.0
+_ANSWER_TIMEOUT_S = 3.0
+_END_TIMEOUT_S = 3.0
 _POLL_S = 0.02
 _SEED = 1  # of the latencies drawn: the same sequence at every start
 
 
+def is_alive(directory: StateDirectory) -> bool:
+    """Whether the server's process is there, answering or not."""
+    identity = directory.server()
+    return identity is not None and processes.is_running(identity)
+
+
 def running(directory: StateDirectory) -> ServerStatus | None:
     """The server's status; None where no server runs, or it does not answer."""
-    identity = directory.server()
-    if identity is None or not processes.is_running(identity):
+    if not is_alive(directory):
         return None
     try:
-        return Control(directory.control).status()
+        return Control(directory.control, timeout_s=_ANSWER_TIMEOUT_S).status()
     except ServerGoneError:
         return None
 
@@ -83,20 +90,18 @@ def _last_line(directory: StateDirectory) -> str:
     return lines[-1] if lines else "it printed nothing"
 
 
-def stop(directory: StateDirectory) -> None:
+def stop(directory: StateDirectory, *, ask: bool = True) -> None:
     """End the server if it runs: asked first, then by signals to that very process."""
     identity = directory.server()
     if identity is None or not processes.is_running(identity):
         return
-    try:
-        Control(directory.control, timeout_s=_END_TIMEOUT_S).shutdown()
-    except HostError:
-        pass
-    else:
-        if processes.wait_until_gone(identity, patience_s=_END_TIMEOUT_S):
-            return
+    if ask:
+        with suppress(HostError):
+            Control(directory.control, timeout_s=_ANSWER_TIMEOUT_S).shutdown()
+            if processes.wait_until_gone(identity, patience_s=_END_TIMEOUT_S):
+                return
     if not processes.end(identity, patience_s=_END_TIMEOUT_S):
         raise HostError(
             f"the emulator's server (pid {identity.pid}) does not end",
-            "find out what it waits for; its log is " + str(directory.log_file),
+            f"find out what it waits for; its log is {directory.log_file}",
         )

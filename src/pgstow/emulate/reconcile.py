@@ -190,23 +190,21 @@ def _refuse_rebuild(entry: Wanted, present: VolumeState) -> None:
 
 def describe_device(device: Device) -> str:
     """A device's size and limits for people."""
-    parts = [format_size(device.size_bytes)]
-    if device.iops is not None:
-        parts.append(f"{device.iops:,.0f} IOPS")
-    if device.bytes_per_second is not None:
-        parts.append(format_rate(device.bytes_per_second))
-    if device.stripes > 1:
-        parts.append(f"{device.stripes} stripes of {format_size(device.chunk_bytes)}")
-    return ", ".join(parts)
+    return f"{format_size(device.size_bytes)}, {describe_limits(device)}"
+
+
+def describe_limits(device: Device) -> str:
+    """A device's limits for people."""
+    stripes = "" if device.stripes == 1 else f", {device.stripes} stripes"
+    return _limits(device.iops, device.bytes_per_second) + stripes
 
 
 def describe_cap(cap: HostCap | None) -> str:
     """A host's cap for people."""
-    if cap is None or (cap.iops is None and cap.bytes_per_second is None):
-        return "none"
-    parts = []
-    if cap.iops is not None:
-        parts.append(f"{cap.iops:,.0f} IOPS")
-    if cap.bytes_per_second is not None:
-        parts.append(format_rate(cap.bytes_per_second))
-    return ", ".join(parts)
+    return _limits(None, None) if cap is None else _limits(cap.iops, cap.bytes_per_second)
+
+
+def _limits(iops: float | None, bytes_per_second: float | None) -> str:
+    parts = [] if iops is None else [f"{iops:,.0f} IOPS"]
+    parts += [] if bytes_per_second is None else [format_rate(bytes_per_second)]
+    return ", ".join(parts) or "no limits"

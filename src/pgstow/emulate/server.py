@@ -36,7 +36,11 @@ def main(arguments: list[str]) -> int:
 
     from pgstow import _native
 
-    _native.serve(config)
+    try:
+        _native.serve(config)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)  # into the log, whose last line the starter shows
+        return 1
     return 0
 
 

@@ -43,21 +43,23 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     """The work of :func:`down`, for one who holds the lock."""
     cleanup = Cleanup()
     state = _recorded(directory, cleanup)
-    identity = directory.server()
-    is_alive = identity is not None and processes.is_running(identity)
-    if is_alive:
+    was_alive = process.is_alive(directory)
+    if process.running(directory) is not None:
         with suppress(HostError):  # what is still to be written back need not wait for limits
             Control(directory.control).set_limits(False)
+    else:
+        # One that hangs would keep every unmounting waiting; its end fails all I/O at once.
+        process.stop(directory, ask=False)
     found = _loops(directory, state)
     _unmount_all(directory, found, cleanup, force=force)
     for loop in found:
         _detach(loop, cleanup)
     process.stop(directory)
-    if is_alive:
+    if was_alive:
         cleanup.actions.append("ended the server")
     _unmount_files(directory, cleanup)
-    for entry in state.volumes:
-        volumes.remove_directories(entry.directories_made)
+    made = {directory for entry in state.volumes for directory in entry.directories_made}
+    volumes.remove_directories(sorted(made))
     _remove_files(directory)
     return cleanup
 
@@ -89,34 +91,24 @@ def _unmount_all(
     numbers = {Path(loop.device).stat().st_rdev for loop in found}
     ours = [mount for mount in mounts.mounts() if mount.device_number in numbers]
     for mount in reversed(ours):  # the latest first: it may lie inside an earlier one
-        _unmount(directory, mount, cleanup, force=force)
+        _unmount(mount, cleanup, may_be_lazy=force or not process.is_alive(directory))
         cleanup.actions.append(f"unmounted {mount.path}")
 
 
-def _unmount(
-    directory: StateDirectory, mount: mounts.Mount, cleanup: Cleanup, *, force: bool
-) -> None:
+def _unmount(mount: mounts.Mount, cleanup: Cleanup, *, may_be_lazy: bool) -> None:
     try:
         mounts.unmount(mount)
-        return
     except HostError as error:
-        is_answering = process.running(directory) is not None
-        if is_answering and not force:
+        if not may_be_lazy:
             raise
-        reason = error.message
-    if not is_answering:
-        # A server that hangs keeps the unmounting waiting; its end fails all I/O at once.
-        process.stop(directory)
-    with suppress(HostError):
-        mounts.unmount(mount)
-        return
-    mounts.unmount(mount, lazy=True)
-    remedy = "end those processes: the loop device is freed when the last of them is gone"
-    cleanup.warnings.append(Warning("unmounted-lazily", reason, remedy))
+        mounts.unmount(mount, lazy=True)
+        remedy = "end those processes: the loop device is freed when the last of them is gone"
+        cleanup.warnings.append(Warning("unmounted-lazily", error.message, remedy))
 
 
 def _detach(loop: Loop, cleanup: Cleanup) -> None:
-    if loops.detach(loop):
+    # What was unmounted lazily keeps its loop device, however long one waits.
+    if loops.detach(loop, patience_s=0.5 if cleanup.warnings else 5.0):
         cleanup.actions.append(f"detached {loop.device}")
     else:
         message = f"{loop.device} is still in use and is freed when its last user ends"

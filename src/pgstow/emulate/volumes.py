@@ -1,8 +1,9 @@
 """Act on one volume: its loop device, filesystem and mount."""
 
 import errno
-import os
 import shlex
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pgstow.emulate.calibrate import MAX_REQUEST_BYTES
@@ -70,10 +71,8 @@ def missing_directories(path: Path) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def remove_directories(directories: tuple[str, ...]) -> None:
-    """Remove directories that were made for a mount, as far as nobody uses them."""
+def remove_directories(directories: Sequence[str]) -> None:
+    """Remove directories that were made for mounts, outer ones first, as far as they are empty."""
     for directory in reversed(directories):
-        try:
-            os.rmdir(directory)  # noqa: PTH106  (a plain rmdir, never of a tree)
-        except OSError:
-            return
+        with suppress(OSError):  # in use by now, or gone
+            Path(directory).rmdir()

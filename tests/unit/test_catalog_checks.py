@@ -87,8 +87,9 @@ def test_volumes_at_the_limits_are_sold(changes: dict[str, Any]) -> None:
 
 
 def test_the_rule_names_its_source_and_date() -> None:
-    assert "(AWS EC2 API model, botocore 1.44.5, 2026-11-20)" in refusal(
-        layout({"type": "io1", "iops": 65000})
+    assert (
+        "(AWS EC2 API model, botocore 1.44.5, for the range; 50 IOPS per GiB: EBS user guide"
+        in refusal(layout({"type": "io1", "iops": 65000}))
     )
 
 

@@ -50,8 +50,8 @@ def list_types(
     target.print()
     target.print(_prices_table(kinds, region))
     target.print(
-        "Limits are of one member of a stripe. Latency is the median; 'pgstow catalog show TYPE' "
-        "names the sources.",
+        "Limits are of one member of a stripe. Read and write are median ms; "
+        "'pgstow catalog show TYPE' names the sources.",
         style="dim",
     )
 
@@ -219,7 +219,7 @@ def _types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
             _size_range(kind),
             _iops_range(kind),
             _throughput_range(kind),
-            f"{kind.latency.read_us_p50 / 1000:g}, {kind.latency.write_us_p50 / 1000:g} ms",
+            f"{kind.latency.read_us_p50 / 1000:g}, {kind.latency.write_us_p50 / 1000:g}",
         )
     return table
 

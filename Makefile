@@ -23,6 +23,7 @@ help:
 setup: $(STAMPS)/system $(STAMPS)/packages $(STAMPS)/extension
 
 $(STAMPS)/venv: scripts/create-venv.sh
+	@scripts/require-cargo.sh
 	@scripts/create-venv.sh $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
@@ -37,7 +38,7 @@ $(STAMPS)/packages: $(STAMPS)/venv pyproject.toml requirements.lock scripts/list
 	@touch $@
 
 $(STAMPS)/extension: $(STAMPS)/system $(STAMPS)/packages $(RUST)
-	@scripts/require-cargo.sh
+	@scripts/require-cargo.sh linker
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
 		$(BIN)/maturin develop --quiet --release --locked
 	@touch $@

@@ -21,9 +21,8 @@ find_python() {
 python=$(find_python)
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 	package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
-	echo "pgstow: $python has no venv module; installing $package" >&2
 	. "$(dirname "$0")/apt.sh"
-	apt_install python3-venv "$package" ||
+	apt_install "$package" >/dev/null 2>&1 ||
 		fail "$python cannot make virtual environments; install the package $package (as root: apt-get install $package)"
 fi
 "$python" -m venv "$1" ||

@@ -82,7 +82,8 @@ def parse_duration(text: str) -> Seconds:
 
 
 def _number(value: float, digits: int = 1) -> str:
-    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def format_size(size: float) -> str:
@@ -121,8 +122,10 @@ def format_exact_size(size: int) -> str:
 def format_duration(seconds: float) -> str:
     """Write a duration in the unit a person would pick.
 
-    >>> format_duration(0.0018), format_duration(90), format_duration(7320)
-    ('1.8 ms', '1 min 30 s', '2 h 2 min')
+    >>> format_duration(300e-6), format_duration(0.0018), format_duration(90)
+    ('300 µs', '1.8 ms', '1 min 30 s')
+    >>> format_duration(3600), format_duration(7320)
+    ('1 h', '2 h 2 min')
     """
     if seconds < 1e-3:
         return f"{_number(seconds * 1e6, 0)} µs"
@@ -133,7 +136,8 @@ def format_duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    minutes = whole % 3600 // 60
+    return f"{whole // 3600} h {minutes} min" if minutes else f"{whole // 3600} h"
 
 
 def format_usd(dollars: float | None) -> str:

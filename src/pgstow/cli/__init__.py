@@ -1,6 +1,16 @@
 """The command line. Each command is a module here; nothing imports this package."""
 
-from pgstow.cli import apply, catalog, diff, emulate, observe
+from pgstow.cli import apply, catalog, diff, emulate, explain, observe, plan, verify
 from pgstow.cli.main import main
 
-__all__ = ["apply", "catalog", "diff", "emulate", "main", "observe"]
+__all__ = [
+    "apply",
+    "catalog",
+    "diff",
+    "emulate",
+    "explain",
+    "main",
+    "observe",
+    "plan",
+    "verify",
+]

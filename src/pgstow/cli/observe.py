@@ -49,16 +49,19 @@ def observe(  # noqa: PLR0917 (typer passes by name)
     from pgstow.layout_file import read_layout
 
     given = read_layout(layout) if layout is not None else None
-    duration_s, interval_s = _seconds(duration, "--duration"), _seconds(interval, "--interval")
+    duration_s, interval_s = (
+        parse_seconds(duration, "--duration"),
+        parse_seconds(interval, "--interval"),
+    )
     # Opened first: an hour of samples must not end at a file that cannot be written.
     with open_workspace(workspace) as store:
-        with _interruptible() as stop, progress("observing") as update:
+        with interruptible() as stop, progress("observing") as update:
             profile = stage.observe(
                 dsn,
                 duration_s=duration_s,
                 interval_s=min(interval_s, duration_s),
                 layout=given,
-                emulated=_emulated(),
+                emulated=emulated_volumes(),
                 commit_probe_per_s=commit_probe,
                 clock=time.monotonic,
                 sleep=time.sleep,
@@ -73,7 +76,7 @@ def observe(  # noqa: PLR0917 (typer passes by name)
     print_warnings(profile.warnings)
 
 
-def _seconds(text: str, option: str) -> float:
+def parse_seconds(text: str, option: str) -> float:
     from pgstow.units import parse_duration
 
     try:
@@ -82,7 +85,7 @@ def _seconds(text: str, option: str) -> float:
         raise UserError(f"{option}: {error}") from error
 
 
-def _emulated() -> "tuple[Volume, ...]":
+def emulated_volumes() -> "tuple[Volume, ...]":
     """The emulated volumes that are up and mounted; none where their record cannot be read."""
     from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY, StateDirectory
 
@@ -94,7 +97,7 @@ def _emulated() -> "tuple[Volume, ...]":
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C into a wish to stop; the second one interrupts at once."""
     import signal
 

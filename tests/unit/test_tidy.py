@@ -6,6 +6,7 @@ no longer needed fails too.
 
 import ast
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,17 +47,17 @@ TEXT_SUFFIXES = {
 
 def tracked() -> list[Path]:
     """The project's files, by what git tracks or would; all of them where there is no git."""
-    listed = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if listed.returncode == 0:
+    command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = None
+    if shutil.which("git"):
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if listed is not None and listed.returncode == 0:
         found = [ROOT / line for line in listed.stdout.splitlines()]
     else:
         skipped = {".venv", "target", "build", "dist", ".git"}
-        found = [path for path in ROOT.rglob("*") if not skipped & set(path.parts)]
+        found = [
+            path for path in ROOT.rglob("*") if not skipped & set(path.relative_to(ROOT).parts)
+        ]
     return [path for path in found if path.is_file()]
 
 

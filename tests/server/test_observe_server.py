@@ -547,3 +547,34 @@ def test_the_users_mistakes_are_one_line_and_exit_2(tmp_path: Path) -> None:
         assert output == ""
         (line,) = errors.strip().splitlines()
         assert line.startswith("pgstow: ")
+
+
+# Standbys
+
+
+def test_a_standby_can_be_observed(make_server: Callable[..., LocalServer]) -> None:
+    primary = make_server(15)
+    copy = primary.make_directory("standby")
+    primary.run(
+        "pg_basebackup",
+        *("-h", str(primary.directory), "-p", str(primary.port), "-U", "postgres"),
+        *("-D", str(copy), "-R", "--checkpoint=fast"),
+    )
+    standby = LocalServer(15, primary.bindir, copy)
+    sockets = f"port = {standby.port}\nunix_socket_directories = '{copy}'\n"
+    with (copy / "postgresql.conf").open("a") as file:
+        file.write(sockets)
+    pg_ctl = ("pg_ctl", f"--pgdata={copy}", "--wait", "--silent")
+    primary.run(*pg_ctl, f"--log={primary.directory / 'standby.log'}", "start")
+    try:
+        state = read_state(standby.dsn)
+        assert state.is_in_recovery and state.is_local
+        assert state.data_directory == str(copy)
+        assert read_state(primary.dsn).standbys == 1
+        primary.pgbench("-i", "-q")
+        profile = watch(standby.dsn, seconds=2.0)
+        assert any(r.id.name == "pgbench_accounts" for r in profile.server.relations)
+        with pytest.raises(UserError, match="standby cannot be probed"):
+            watch(standby.dsn, commit_probe_per_s=5.0)
+    finally:
+        primary.run(*pg_ctl, "--mode=immediate", "stop")

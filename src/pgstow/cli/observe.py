@@ -23,7 +23,7 @@ _FILE_WIDTH = 120  # of tables that go to a file or a pipe
 
 
 @app.command()
-def observe(  # noqa: PLR0917 (typer passes by name)
+def observe(
     dsn: Dsn = "",
     duration: Annotated[str, typer.Option(help="How long to sample.")] = "60s",
     interval: Annotated[str, typer.Option(help="How often to sample.")] = "5s",

@@ -144,8 +144,7 @@ def present_layout(
     wal = data
     if state.wal_directory is not None:
         wal = volumes.hold(state.wal_directory, "wal")
-    elif given is not None and not any(places.values()):
-        # Nothing can be seen: what the user says is all there is, if it fits.
+    elif given is not None:  # what the user says is all there is
         wal = volumes.hold(given.volume(given.postgres.wal).mount, "wal")
     else:
         volumes.warn(

@@ -1,6 +1,8 @@
 """Up and down from every state: idempotent, interruptible, and by identity alone."""
 
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -91,12 +93,47 @@ def test_mounts_inside_mounts(lab: Any) -> None:
     assert lab.leftovers() == []
 
 
-def test_another_size_is_refused(lab: Any) -> None:
+def test_a_smaller_size_is_refused(lab: Any) -> None:
     lab.want("data")
     lab.up()
-    lab.want("data", volume={"size_bytes": Bytes(2 * GIB)})
-    with pytest.raises(UserError, match="cannot change its size"):
+    lab.want("data", volume={"size_bytes": Bytes(GIB // 2)})
+    with pytest.raises(UserError, match="cannot shrink"):
         lab.up()
+
+
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_a_volume_grows_while_it_is_in_use(lab: Any, filesystem: str) -> None:
+    lab.want("data", volume={"filesystem": filesystem})
+    lab.up()
+    with (lab.mount("data") / "file").open("w") as file:
+        before = shutil.disk_usage(lab.mount("data")).total
+        wanted = {"filesystem": filesystem, "size_bytes": Bytes(2 * GIB)}
+        lab.want("data", volume=wanted, iops=4000)
+        if filesystem == "ext4" and not _may_resize_ext4():
+            with pytest.raises(HostError, match="CAP_SYS_RESOURCE"):
+                lab.up()
+            assert lab.plan() == ["grow"]
+            return
+        assert [action.kind for action in lab.up().actions] == ["change", "grow"]
+        file.write("kept")
+    assert shutil.disk_usage(lab.mount("data")).total > before + 0.9 * GIB
+    assert lab.plan() == []
+    assert (lab.mount("data") / "file").read_text() == "kept"
+
+
+def test_others_than_root_see_the_mounts_and_are_told_what_they_lack(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    lab.root.chmod(0o755)
+    os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        assert [v.mount for v in emulate.emulated_volumes(lab.state)] == [str(lab.mount("data"))]
+        for act in (emulate.read_status, emulate.down, lambda _: lab.up()):
+            with pytest.raises(HostError, match=r"run this as root|run it with sudo"):
+                act(lab.state)
+    finally:
+        os.seteuid(0)
+    assert mounts.mount_at(lab.mount("data")) is not None
 
 
 def test_a_mount_point_that_is_not_empty_is_refused_before_anything_is_made(lab: Any) -> None:
@@ -256,6 +293,12 @@ def test_up_killed_at_any_moment_is_undone(lab: Any, delay_ms: int) -> None:
     child.wait()
     emulate.down(lab.state)
     _wait_until(lambda: lab.leftovers() == [])
+
+
+def _may_resize_ext4() -> bool:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    effective = next(line.split()[1] for line in lines if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> 24 & 1)  # CAP_SYS_RESOURCE
 
 
 def _wait_until(condition: Any, patience_s: float = 10) -> None:

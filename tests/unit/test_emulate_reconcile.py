@@ -45,7 +45,13 @@ def make_wanted(*volumes: Volume):
 
 def make_state(*volumes: Volume) -> State:
     entries = (
-        VolumeState(volume, make_device(volume), Loop(f"/dev/loop{n}", 10 + n), True, True)
+        VolumeState(
+            volume,
+            make_device(volume),
+            Loop(f"/dev/loop{n}", 10 + n, "/f"),
+            volume.total_bytes,
+            True,
+        )
         for n, volume in enumerate(volumes)
     )
     return State("boot", 130.0, CAP, tuple(entries))
@@ -80,6 +86,15 @@ def test_changed_limits_are_changed_live() -> None:
     actions = plan_up(wanted, CAP, make_state(volume), is_running=True)
     assert kinds(actions) == ["change"]
     assert actions[0].text == "change data to 1 GiB, 6,000 IOPS, 125 MiB/s"
+
+
+def test_a_larger_volume_is_grown_and_growing_is_resumed() -> None:
+    small, large = make_volume("data"), make_volume("data", size_bytes=Bytes(2 * GIB))
+    actions = plan_up(make_wanted(large), CAP, make_state(small), is_running=True)
+    assert kinds(actions) == ["change", "grow"]
+    (entry,) = make_state(large).volumes
+    halfway = make_state().with_volume(replace(entry, filesystem_bytes=Bytes(GIB)))
+    assert kinds(plan_up(make_wanted(large), CAP, halfway, is_running=True)) == ["grow"]
 
 
 def test_limits_that_are_off_are_switched_on() -> None:
@@ -120,7 +135,13 @@ def test_a_mount_of_a_kept_volume_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"size_bytes": Bytes(2 * GIB)}, {"filesystem": "ext4"}, {"mkfs_options": ("-i",)}]
+    "change",
+    [
+        {"size_bytes": Bytes(GIB // 2)},
+        {"filesystem": "ext4"},
+        {"mkfs_options": ("-i",)},
+        {"stripes": 2, "size_bytes": Bytes(GIB // 2)},
+    ],
 )
 def test_what_would_lose_contents_is_refused(change: dict[str, object]) -> None:
     state = make_state(make_volume("data"))
@@ -160,9 +181,9 @@ def test_from_any_interrupted_state_the_rest_is_done_and_nothing_twice(parts: li
     state = State("boot", 130.0, CAP)
     for volume, part in zip(volumes, parts, strict=True):
         if part is not None:
-            loop = Loop("/dev/loop0", 1) if part["loop"] else None
-            formatted = part["loop"] and part["is_formatted"]
-            mounted = formatted and part["is_mounted"]
+            loop = Loop("/dev/loop0", 1, "/f") if part["loop"] else None
+            formatted = volume.total_bytes if part["loop"] and part["is_formatted"] else None
+            mounted = bool(formatted) and part["is_mounted"]
             entry = VolumeState(volume, make_device(volume), loop, formatted, mounted)
             state = state.with_volume(entry)
     actions = plan_up(make_wanted(*volumes), CAP, state, is_running=True)
@@ -170,5 +191,7 @@ def test_from_any_interrupted_state_the_rest_is_done_and_nothing_twice(parts: li
     for volume in volumes:
         mine = kinds(actions, volume.name)
         entry = state.find(volume.name)
-        reached = 0 if entry is None else 1 + sum((entry.loop is not None, entry.is_formatted))
+        reached = (
+            0 if entry is None else 1 + sum((entry.loop is not None, bool(entry.filesystem_bytes)))
+        )
         assert mine == ([] if entry is not None and entry.is_mounted else order[reached:])

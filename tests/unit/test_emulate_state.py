@@ -30,7 +30,9 @@ DEVICE = Device("data", Bytes(GIB), 1, Bytes(65536), MEMBER)
 def test_the_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path)
     assert directory.read() is None
-    entry = VolumeState(VOLUME, DEVICE, Loop("/dev/loop7", 99), True, True, ("/mnt/pgstow-none",))
+    entry = VolumeState(
+        VOLUME, DEVICE, Loop("/dev/loop7", 99, "/f"), GIB, True, ("/mnt/pgstow-none",)
+    )
     state = State("boot", 131.5, HostCap(12_000, None), (entry,))
     directory.write(state)
     assert directory.read() == state

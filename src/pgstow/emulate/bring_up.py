@@ -11,8 +11,9 @@ from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, Wanted
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
-from pgstow.host import loops, mounts, processes, programs
+from pgstow.host import cpu, loops, mounts, processes, programs
 from pgstow.model import Device, HostCap, Layout, Warning
+from pgstow.units import format_size
 
 Progress = Callable[[float, float], None]
 
@@ -59,8 +60,22 @@ def up(
                 progress(done, len(actions))
             run.act(action)
         status = read_status(directory.path)
-    warnings = (*run.warnings, *status.warnings)
+    warnings = (*run.warnings, *_memory_warnings(devices), *status.warnings)
     return replace(status, actions=actions, warnings=warnings)
+
+
+def _memory_warnings(devices: Sequence[Device]) -> list[Warning]:
+    size, memory = sum(device.size_bytes for device in devices), cpu.memory_bytes()
+    if size <= memory:
+        return []
+    return [
+        Warning(
+            "more-volume-than-memory",
+            f"the volumes are {format_size(size)} and made of {format_size(memory)} of memory:"
+            " when that is full, writes fail with no space left on device",
+            "put less on them, or take smaller ones to try things out",
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +186,8 @@ class _Run:
                     self.format(name)
                 case "mount":
                     self.mount(name)
+                case "grow":
+                    self.grow(name)
                 case "enable limits":
                     self.control.set_limits(True, name)
 
@@ -199,7 +216,7 @@ class _Run:
         entry = self.volume(name)
         self.control.set_limits(False, name)
         volumes.format_device(entry.volume, _device(entry))
-        self.note_volume(replace(entry, is_formatted=True))
+        self.note_volume(replace(entry, filesystem_bytes=entry.device.size_bytes))
 
     def mount(self, name: str) -> None:
         entry = self.volume(name)
@@ -212,6 +229,12 @@ class _Run:
         if self.owner is not None:
             os.chown(mount, *self.owner)
         self.note_volume(replace(self.volume(name), is_mounted=True))
+
+    def grow(self, name: str) -> None:
+        entry = self.volume(name)
+        assert entry.loop is not None, f"volume {name} has no loop device"
+        volumes.grow(entry.volume, entry.loop)
+        self.note_volume(replace(entry, filesystem_bytes=entry.device.size_bytes))
 
     def unmount(self, name: str) -> None:
         entry = self.volume(name)

@@ -111,6 +111,9 @@ class Control:
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         try:
             answer = json.loads(self._exchange(json.dumps(command).encode() + b"\n"))
+        except PermissionError as error:
+            message = f"the emulator's control socket {self.path} is closed to this user"
+            raise HostError(message, "run this as root") from error
         except (OSError, ValueError) as error:
             raise ServerGoneError(
                 f"the emulator's server does not answer on {self.path}: {error}",

@@ -46,5 +46,6 @@ def _observe_volume(
         device=present.device,
         loop=loop,
         is_mounted=is_mounted,
-        is_formatted=entry.is_formatted or bool(paths),
+        # Mounted, so there is a filesystem, if a run was killed before it could note that.
+        filesystem_bytes=entry.filesystem_bytes or (entry.device.size_bytes if paths else None),
     )

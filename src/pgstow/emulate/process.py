@@ -50,7 +50,7 @@ def start(directory: StateDirectory, host_cap: HostCap | None) -> ServerStatus:
     write_atomically(directory.config_file, json.dumps(config, indent=2).encode())
     with directory.log_file.open("wb") as log:
         # It returns at once: the server itself is this child's child, in a session of its own.
-        subprocess.run(
+        starter = subprocess.run(
             [sys.executable, "-m", "pgstow.emulate.server", str(directory.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -59,6 +59,8 @@ def start(directory: StateDirectory, host_cap: HostCap | None) -> ServerStatus:
             timeout=_START_TIMEOUT_S,
             check=False,
         )
+    if starter.returncode != 0:
+        raise _not_started(directory)
     return _wait_until_answering(directory)
 
 
@@ -70,14 +72,14 @@ def _wait_until_answering(directory: StateDirectory) -> ServerStatus:
             return status
         identity = directory.server()
         if identity is not None and not processes.is_running(identity):
-            raise HostError(
-                f"the emulator's server did not start: {_last_line(directory)}",
-                f"see {directory.log_file}",
-            )
+            raise _not_started(directory)
         time.sleep(_POLL_S)
-    raise HostError(
-        f"the emulator's server did not answer within {_START_TIMEOUT_S:g} s:"
-        f" {_last_line(directory)}",
+    raise _not_started(directory)
+
+
+def _not_started(directory: StateDirectory) -> HostError:
+    return HostError(
+        f"the emulator's server did not start: {_last_line(directory)}",
         f"see {directory.log_file}",
     )
 

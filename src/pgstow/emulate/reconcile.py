@@ -25,6 +25,7 @@ ActionKind = Literal[
     "attach",
     "format",
     "mount",
+    "grow",
     "enable limits",
     "keep",
 ]
@@ -151,7 +152,7 @@ def _release(entry: Wanted, state: State) -> list[Action]:
 
 
 def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Action]:
-    name, volume = entry.volume.name, entry.volume
+    name, volume, size = entry.volume.name, entry.volume, entry.device.size_bytes
     present = state.find(name)
     actions = []
     if present is None:
@@ -165,10 +166,12 @@ def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Actio
             actions.append(Action("change", f"note the changed description of {name}", name))
     if present is None or present.loop is None:
         actions.append(Action("attach", f"make a loop device of {name}", name))
-    if present is None or not present.is_formatted:
+    if present is None or present.filesystem_bytes is None:
         actions.append(Action("format", f"make {volume.filesystem} on {name}", name))
     if present is None or not present.is_mounted or _release(entry, state):
         actions.append(Action("mount", f"mount {name} at {volume.mount}", name))
+    if present is not None and (present.filesystem_bytes or size) < size:
+        actions.append(Action("grow", f"grow {name} to {format_size(size)}", name))
     if present is None or not present.is_mounted or name in unlimited:
         actions.append(Action("enable limits", f"switch the limits of {name} on", name))
     return actions
@@ -178,10 +181,13 @@ def _refuse_rebuild(entry: Wanted, present: VolumeState) -> None:
     """Refuse a change that would lose what is on the volume."""
     name = entry.volume.name
     remedy = "take the volumes down first: pgstow emulate down"
-    if present.device.size_bytes != entry.device.size_bytes:
+    if present.device.size_bytes > entry.device.size_bytes:
         old, new = format_size(present.device.size_bytes), format_size(entry.device.size_bytes)
-        message = f"volume {name} is up with {old} and cannot change its size to {new}"
+        message = f"volume {name} is up with {old} and cannot shrink to {new}"
         raise UserError(message, remedy)
+    old_striping = (present.device.stripes, present.device.chunk_bytes)
+    if old_striping != (entry.device.stripes, entry.device.chunk_bytes):
+        raise UserError(f"volume {name} is up with other stripes", remedy)
     old_file_system = (present.volume.filesystem, present.volume.mkfs_options)
     if old_file_system != (entry.volume.filesystem, entry.volume.mkfs_options):
         message = f"volume {name} is up as {present.volume.filesystem} with other options"

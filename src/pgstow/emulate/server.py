@@ -21,13 +21,13 @@ def main(arguments: list[str]) -> int:
     if os.fork() != 0:
         os._exit(0)
     os.setsid()
-    os.umask(0o077)
     descriptor = os.open(directory.pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         print(f"a server already runs in {directory.path}", file=sys.stderr)
         return 1
+    os.umask(0o077)
     directory.control.unlink(missing_ok=True)  # of a server that was killed
     identity = processes.identify(os.getpid())
     assert identity is not None

@@ -29,7 +29,7 @@ class VolumeState:
     volume: Volume
     device: Device
     loop: Loop | None = None
-    is_formatted: bool = False
+    filesystem_bytes: int | None = None  # the size it was made or grown to; None: none yet
     is_mounted: bool = False
     directories_made: tuple[str, ...] = ()  # outermost first
 
@@ -135,14 +135,19 @@ class StateDirectory:
         """The recorded server, running or not."""
         try:
             return _IDENTITY.validate_json(self.pid_file.read_text())
-        except (FileNotFoundError, ValidationError):
+        except (OSError, ValidationError):  # none, or cut short by a crash
             return None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other ``up`` and ``down`` of this directory out."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as file:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / "lock").open("a+")
+        except OSError as error:
+            reason = f"state directory {self.path} cannot be used: {error.strerror}"
+            raise HostError(reason, "run this as root, or name another with --state-dir") from error
+        with lock as file:
             deadline = time.monotonic() + _LOCK_PATIENCE_S
             while not _try_lock(file.fileno()):
                 if time.monotonic() > deadline:

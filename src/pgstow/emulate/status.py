@@ -8,7 +8,7 @@ from pgstow.emulate.control import Control, ServerStatus
 from pgstow.emulate.reconcile import Action
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.host import loops
-from pgstow.model import Device, HostCap, Warning
+from pgstow.model import Device, HostCap, Volume, Warning
 from pgstow.model.errors import UserError
 
 
@@ -21,6 +21,7 @@ class EmulatedVolume:
     loop_device: str
     mount: str
     device: Device
+    volume: Volume  # as the layout has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ def emulated_volumes(state_directory: Path) -> tuple[EmulatedVolume, ...]:
             entry.loop.device,
             entry.volume.mount,
             entry.device,
+            entry.volume,
         )
         for entry in (() if state is None else state.volumes)
         if entry.is_mounted and entry.loop is not None and loops.is_attached(entry.loop)

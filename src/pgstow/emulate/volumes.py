@@ -32,6 +32,21 @@ def format_device(volume: Volume, device: str) -> None:
     programs.run([*arguments, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
 
 
+def grow(volume: Volume, loop: Loop) -> None:
+    """Make a mounted filesystem as large as its volume has become."""
+    loops.grow(loop)
+    if volume.filesystem == "xfs":
+        arguments = ["xfs_growfs", "-d", volume.mount]
+    else:
+        arguments = ["resize2fs", loop.device]
+    try:
+        programs.run(arguments, timeout_s=_FORMAT_TIMEOUT_S)
+    except HostError as error:
+        remedy = "use xfs, or give root CAP_SYS_RESOURCE, which ext4 asks for"
+        what = f"volume {volume.name} cannot grow while it is mounted: {error.message}"
+        raise HostError(what, remedy if volume.filesystem == "ext4" else error.remedy) from error
+
+
 def mount(volume: Volume, device: str) -> None:
     """Mount a volume where the layout says."""
     options = volume.mount_options

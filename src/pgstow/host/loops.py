@@ -18,6 +18,7 @@ class Loop:
 
     device: str  # /dev/loop3
     sequence: int | None
+    file: str  # as the kernel had it when it was attached
 
     @property
     def directory(self) -> Path:
@@ -29,7 +30,7 @@ def attach(file: Path, *, max_request_bytes: int) -> Loop:
     """Make a loop device of a file, with direct I/O and requests of at most that size."""
     arguments = ["losetup", "--find", "--show", "--direct-io=on", "--", str(file)]
     device = programs.run(arguments, timeout_s=_LOSETUP_TIMEOUT_S).strip()
-    loop = _loop(device)
+    loop = _loop(device, str(file))
     if _read(loop.directory / "loop/dio") != "1":
         detach(loop)
         raise HostError(
@@ -46,7 +47,10 @@ def backing(loop: Loop) -> str | None:
 
 def is_attached(loop: Loop) -> bool:
     """Whether that very loop device is still what it was when it was attached."""
-    return backing(loop) is not None and _sequence(loop.directory) == loop.sequence
+    file = backing(loop)
+    if loop.sequence is None:  # an older kernel: the path must do, where it is still whole
+        return file == loop.file
+    return file is not None and _sequence(loop.directory) == loop.sequence
 
 
 def of_file(file: Path) -> tuple[Loop, ...]:
@@ -54,7 +58,7 @@ def of_file(file: Path) -> tuple[Loop, ...]:
     found = []
     for directory in _SYS_BLOCK.glob("loop*"):
         if _read(directory / "loop/backing_file") == str(file):
-            found.append(_loop(f"/dev/{directory.name}"))
+            found.append(_loop(f"/dev/{directory.name}", str(file)))
     return tuple(found)
 
 
@@ -64,8 +68,14 @@ def in_directory(directory: Path) -> tuple[Loop, ...]:
     for entry in _SYS_BLOCK.glob("loop*"):
         file = _read(entry / "loop/backing_file")
         if file is not None and Path(file).parent == directory:
-            found.append(_loop(f"/dev/{entry.name}"))
+            found.append(_loop(f"/dev/{entry.name}", file))
     return tuple(found)
+
+
+def grow(loop: Loop) -> None:
+    """Take on the present size of the file."""
+    arguments = ["losetup", "--set-capacity", loop.device]
+    programs.run(arguments, timeout_s=_LOSETUP_TIMEOUT_S)
 
 
 def detach(loop: Loop, *, patience_s: float = 5.0) -> bool:
@@ -81,8 +91,8 @@ def detach(loop: Loop, *, patience_s: float = 5.0) -> bool:
     return True
 
 
-def _loop(device: str) -> Loop:
-    return Loop(device, _sequence(_SYS_BLOCK / Path(device).name))
+def _loop(device: str, file: str) -> Loop:
+    return Loop(device, _sequence(_SYS_BLOCK / Path(device).name), file)
 
 
 def _sequence(directory: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -23,8 +24,10 @@ _PACKAGES = {
     "mount": "mount",
     "pg_repack": "postgresql-NN-repack",
     "pgbench": "postgresql",
+    "resize2fs": "e2fsprogs",
     "setpriv": "util-linux",
     "umount": "mount",
+    "xfs_growfs": "xfsprogs",
 }
 
 _KILL_WAIT_S = 2.0
@@ -83,7 +86,7 @@ def run(
         )
     except OSError as error:
         reason = error.strerror or str(error)
-        raise HostError(f"{program} did not start: {reason}", remedy(program)) from error
+        raise HostError(f"{program} did not start: {reason}") from error
     return _finish(process, program, timeout_s, input)
 
 
@@ -102,7 +105,8 @@ def _finish(
         lines = (errors.strip() or output.strip()).splitlines()
         detail = lines[-1] if lines else f"exit status {process.returncode}"
         name = program.rsplit("/", 1)[-1]
-        raise HostError(f"{name} failed: {detail.removeprefix(f'{name}: ')}")
+        itself = re.compile(rf"^(\S*/)?{re.escape(name)}: ")  # it is named already
+        raise HostError(f"{name} failed: {itself.sub('', detail, count=1)}")
     return output
 
 

@@ -77,3 +77,12 @@ def database(server: LocalServer, request: pytest.FixtureRequest) -> Iterator[st
     yield name
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def monitor(server: LocalServer) -> str:
+    """The DSN of a role that has pg_monitor and nothing else."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'watcher'").fetchone():
+            connection.execute("CREATE ROLE watcher LOGIN IN ROLE pg_monitor")
+    return server.dsn_for("watcher")

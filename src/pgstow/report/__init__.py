@@ -1,0 +1,20 @@
+"""One self-contained page from values: no network, no clock; names of relations are hostile."""
+
+from pgstow.report.document import (
+    Compared,
+    ReportDocument,
+    Shown,
+    StepOutcome,
+    VolumePrice,
+)
+from pgstow.report.page import render, render_pngs
+
+__all__ = [
+    "Compared",
+    "ReportDocument",
+    "Shown",
+    "StepOutcome",
+    "VolumePrice",
+    "render",
+    "render_pngs",
+]

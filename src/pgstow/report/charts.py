@@ -1,0 +1,241 @@
+"""Charts as inline SVG: Vega-Lite through Altair, rendered here, so that the page needs no script.
+
+Colours are the page's own custom properties, so that one SVG serves light and dark.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+WIDTH, HEIGHT = 380, 230
+SERIES = ("before", "predicted", "after")
+_MOST_POINTS = 240  # of one line
+PAGE = {name: f"var(--{name})" for name in (*SERIES, "ink", "muted", "rule")}
+# For pictures outside a page, where there are no custom properties.
+LIGHT = {
+    "before": "#7c8794",
+    "predicted": "#8a5cc2",
+    "after": "#0b7285",
+    "ink": "#1d2329",
+    "muted": "#5b6672",
+    "rule": "#dfe3e8",
+}
+Palette = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart with what it shows in words."""
+
+    title: str
+    note: str
+    svg: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar with its interval."""
+
+    series: str
+    value: float
+    interval: tuple[float, float] | None = None
+
+
+def throughput_over_time(
+    runs: Mapping[str, tuple[Sequence[float], float]],
+    predicted: tuple[float, float] | None,
+    palette: Palette = PAGE,
+) -> dict[str, Any]:
+    """Throughput of each run as a line: ``runs`` has samples and seconds by series."""
+    import altair as alt
+
+    rows = [
+        {"x": (place + 0.5) * seconds / len(samples), "tps": value, "series": series}
+        for series, (samples, seconds) in runs.items()
+        for place, value in thinned(samples)
+    ]
+    x = alt.X("x:Q", title="seconds of the run", axis=_axis(ticks=5, grid=False))
+    y = alt.Y("tps:Q", title=None, axis=_axis(), scale=alt.Scale(zero=True))
+    layers = []
+    if predicted is not None:
+        band = alt.Chart(alt.InlineData(values=[{"low": predicted[0], "high": predicted[1]}]))
+        layers.append(
+            band.mark_rect(color=palette["predicted"], opacity=0.16).encode(
+                y=alt.Y("low:Q", title=None, axis=_axis()), y2="high:Q"
+            )
+        )
+    lines = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=1.6)
+    layers.append(lines.encode(x=x, y=y, color=_color(palette)))
+    return _spec(alt.layer(*layers), palette)
+
+
+def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
+    """Values as horizontal bars from zero, with their intervals as whiskers."""
+    import altair as alt
+
+    from pgstow.report.formatting import number
+
+    rows: list[dict[str, Any]] = [
+        {
+            "series": bar.series,
+            "value": bar.value,
+            "low": bar.interval[0] if bar.interval else None,
+            "high": bar.interval[1] if bar.interval else None,
+            "text": number(bar.value),
+            "end": max(bar.value, bar.interval[1] if bar.interval else 0.0),
+        }
+        for bar in values
+    ]
+    base = alt.Chart(alt.InlineData(values=rows))
+    furthest = max((row["end"] for row in rows), default=1.0) or 1.0
+    y = alt.Y("series:N", title=None, sort=list(SERIES), axis=alt.Axis(ticks=False, domain=False))
+    scale = alt.Scale(domain=[0, furthest * 1.18], nice=False)
+    x = alt.X("value:Q", title=None, axis=_axis(ticks=5), scale=scale)
+    marks = base.mark_bar(size=26).encode(x=x, y=y, color=_color(palette))
+    spread = base.mark_rule(strokeWidth=1.5, color=palette["ink"]).encode(
+        x=alt.X("low:Q"), x2="high:Q", y=y
+    )
+    ends = [
+        base.mark_tick(thickness=1.5, size=10, color=palette["ink"]).encode(x=f"{end}:Q", y=y)
+        for end in ("low", "high")
+    ]
+    label = base.mark_text(align="left", dx=6, color=palette["ink"], fontSize=12).encode(
+        x="end:Q", y=y, text="text:N"
+    )
+    return _spec(alt.layer(marks, spread, *ends, label), palette)
+
+
+def latencies(rows: Sequence[tuple[str, str, float]], palette: Palette = PAGE) -> dict[str, Any]:
+    """Latencies (metric, series, ms) as dots on a logarithmic axis, a line a metric."""
+    import altair as alt
+
+    metrics = list(dict.fromkeys(metric for metric, _, _ in rows))
+    known = [row for row in rows if row[2] > 0]
+    data = [{"metric": metric, "series": series, "ms": ms} for metric, series, ms in known]
+    base = alt.Chart(alt.InlineData(values=data))
+    y = alt.Y(
+        "metric:N", title=None, sort=metrics, axis=alt.Axis(ticks=False, domain=False, grid=True)
+    )
+    values = [ms for _, _, ms in known] or [1.0]
+    scale, axis = _log_axis(min(values), max(values))
+    x = alt.X("ms:Q", title="ms, logarithmic", scale=scale, axis=axis)
+    span = base.mark_rule(color=palette["muted"], strokeWidth=1).encode(
+        x=alt.X("min(ms):Q", title="ms, logarithmic"), x2="max(ms):Q", y=y
+    )
+    dots = base.mark_point(filled=True, size=85, opacity=1).encode(
+        x=x, y=y, color=_color(palette), shape=_shape()
+    )
+    return _spec(alt.layer(span, dots), palette)
+
+
+def shares(samples: Mapping[str, Sequence[float]], palette: Palette = PAGE) -> dict[str, Any]:
+    """The share of samples at most as long as each value, by series, on a logarithmic axis."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = []
+    for series, values in samples.items():
+        ordered = sorted(value for value in values if value > 0)
+        rows += [
+            {"ms": value, "share": (place + 1) / len(ordered), "series": series}
+            for place, value in thinned(ordered)
+        ]
+    found = [row["ms"] for row in rows] or [1.0]
+    scale, axis = _log_axis(min(found), max(found))
+    lines = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step-after")
+    y = alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=5))
+    x = alt.X("ms:Q", title="ms, logarithmic", scale=scale, axis=axis)
+    marked = lines.encode(x=x, y=y, color=_color(palette))
+    return _spec(alt.layer(marked), palette)
+
+
+def thinned(values: Sequence[float]) -> list[tuple[int, float]]:
+    """At most some hundred values with their places, the first and the last among them."""
+    count = len(values)
+    if count <= _MOST_POINTS:
+        return list(enumerate(values))
+    places = {round(k * (count - 1) / (_MOST_POINTS - 1)) for k in range(_MOST_POINTS)}
+    return [(place, values[place]) for place in sorted(places)]
+
+
+def to_svg(spec: Mapping[str, Any], title: str) -> Markup:
+    """Render a chart for inlining: no XML namespaces, which HTML does not need."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(dict(spec), allowed_base_urls=[])
+    svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
+    svg = re.sub(r'\sid="[^"]*"', "", svg)  # two charts on one page could share an id
+    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
+    return Markup(svg)  # noqa: S704 - Vega escapes, and no label comes from outside
+
+
+def to_png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
+    """Render a chart as a picture; make its spec with the palette LIGHT."""
+    import vl_convert
+
+    wanted = {**spec, "background": "#ffffff"}
+    return bytes(vl_convert.vegalite_to_png(wanted, scale=scale, allowed_base_urls=[]))
+
+
+def _color(palette: Palette) -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=list(SERIES), range=[palette[name] for name in SERIES])
+    return alt.Color("series:N", scale=scale, legend=None)
+
+
+def _shape() -> Any:
+    import altair as alt
+
+    scale = alt.Scale(domain=list(SERIES), range=["circle", "diamond", "square"])
+    return alt.Shape("series:N", scale=scale, legend=None)
+
+
+def _axis(ticks: int = 5, grid: bool = True) -> Any:
+    import altair as alt
+
+    return alt.Axis(tickCount=ticks, grid=grid, format="~s")
+
+
+def _log_axis(low: float, high: float) -> tuple[Any, Any]:
+    """A logarithmic scale with ticks at 1, 2 and 5 of each decade, fewer over many."""
+    import math
+
+    import altair as alt
+
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    inside = [tick for tick in ticks if low / 1.6 <= tick <= high * 1.6]
+    scale = alt.Scale(type="log", domain=[low / 1.4, high * 1.4], nice=False)
+    return scale, alt.Axis(values=inside, format="~g", labelOverlap=True)
+
+
+def _spec(chart: Any, palette: Palette) -> dict[str, Any]:
+    font = "system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
+    configured = chart.properties(
+        width=WIDTH,
+        height=HEIGHT,
+        background="transparent",
+        padding=2,
+        autosize={"type": "fit", "contains": "padding"},
+    )
+    spec: dict[str, Any] = configured.to_dict()
+    spec["config"] = {
+        "font": font,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": palette["muted"],
+            "titleColor": palette["muted"],
+            "titleFontWeight": "normal",
+            "gridColor": palette["rule"],
+            "domainColor": palette["rule"],
+            "tickColor": palette["rule"],
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+            "labelLimit": 160,
+        },
+    }
+    return spec

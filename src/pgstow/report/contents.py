@@ -1,0 +1,95 @@
+"""What lies on each volume of a layout: its relations, the WAL, and how much each is asked."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pgstow.model import Layout, Profile, Relation, RelationId
+from pgstow.report.heat import density, operations
+
+_TOAST = ("toast", "toast index")
+_SETTING_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing on a volume; ``operations`` of None: not known."""
+
+    name: str
+    kind: str
+    size_bytes: float
+    operations: float | None
+
+    @property
+    def density(self) -> float | None:
+        """I/O per second per GiB."""
+        return None if self.operations is None else density(self.operations, self.size_bytes)
+
+
+def owner(relation: Relation) -> RelationId:
+    """The relation itself, or the table that a TOAST table lies with."""
+    if relation.kind in _TOAST and relation.table is not None:
+        return relation.table
+    return relation.id
+
+
+def volume_of(layout: Layout, relation: Relation) -> str:
+    """The name of the volume that a layout puts a relation on."""
+    return layout.volume_of(owner(relation)).name
+
+
+def contents(layout: Layout, profile: Profile | None) -> dict[str, tuple[Item, ...]]:
+    """The items of every volume, largest first; a table's TOAST is part of the table."""
+    found: dict[str, list[Item]] = {volume.name: [] for volume in layout.volumes}
+    if profile is not None:
+        for item, relation in _relations(profile):
+            found[layout.volume_of(relation).name].append(item)
+        wal = _wal(profile)
+        if wal is not None:
+            found[layout.postgres.wal].append(wal)
+    return {
+        name: tuple(sorted(items, key=lambda item: (-item.size_bytes, item.name)))
+        for name, items in found.items()
+    }
+
+
+def _relations(profile: Profile) -> Iterable[tuple[Item, RelationId]]:
+    asked = {demand.relation: operations(demand) for demand in profile.demands}
+    parts: dict[RelationId, list[Relation]] = {}
+    for relation in profile.server.relations:
+        parts.setdefault(owner(relation), []).append(relation)
+    shared = _is_one_schema(parts)
+    for key, members in parts.items():
+        kind = next((part.kind for part in members if part.id == key), "table")
+        yield (
+            Item(
+                name=key.name if shared else str(key),
+                kind=kind,
+                size_bytes=float(sum(part.size_bytes for part in members)),
+                operations=sum(asked.get(part.id, 0.0) for part in members),
+            ),
+            key,
+        )
+
+
+def _is_one_schema(names: Mapping[RelationId, object]) -> bool:
+    """Whether relations need no database and schema to be told apart."""
+    return len({(name.database, name.schema) for name in names}) <= 1
+
+
+def _wal(profile: Profile) -> Item | None:
+    """The WAL at the size that it may grow to; None where the server did not say."""
+    size = setting_bytes(profile.server.setting("max_wal_size"))
+    if size is None:
+        return None
+    return Item("pg_wal", "WAL", size, profile.wal.writes.mean + profile.wal.syncs.mean)
+
+
+def setting_bytes(text: str | None) -> float | None:
+    """A size as SHOW prints it; PostgreSQL's kB, MB and GB are powers of 1024.
+
+    >>> setting_bytes("1GB")
+    1073741824.0
+    """
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(B|kB|MB|GB|TB)", (text or "").strip())
+    return float(match[1]) * _SETTING_UNITS[match[2]] if match else None

@@ -1,0 +1,152 @@
+"""What a page is made of: values, each optional, and the page shows what there is."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pgstow.model import (
+    Layout,
+    Measurement,
+    Plan,
+    Prediction,
+    Price,
+    Profile,
+    Provenance,
+    Step,
+    Warning,
+)
+
+
+class Compared(Protocol):
+    """What the page needs of one metric's comparison of prediction and measurement."""
+
+    @property
+    def metric(self) -> str:
+        """Its name, as in the summary: ``latency_ms.mean``."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of both values."""
+
+    @property
+    def predicted(self) -> float | None:
+        """What was predicted."""
+
+    @property
+    def measured(self) -> float | None:
+        """What was measured."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The predicted interval."""
+
+    @property
+    def error_pct(self) -> float | None:
+        """The prediction's signed error, in percent of what was measured."""
+
+    @property
+    def within_interval(self) -> bool | None:
+        """Whether what was measured lies in the interval."""
+
+
+class Shown(Protocol):
+    """What the page needs of an effect: after over before."""
+
+    @property
+    def ratio(self) -> float:
+        """After over before."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+
+    @property
+    def confidence(self) -> float:
+        """How often such an interval holds the truth."""
+
+    @property
+    def verdict(self) -> str:
+        """``higher``, ``lower``, ``no difference shown`` or ``too few samples``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """A step and what the journal says became of it."""
+
+    step: Step
+    status: Literal[
+        "planned", "running", "done", "failed", "skipped", "undoing", "undone", "not taken"
+    ]
+    seconds: float | None = None
+    bytes: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePrice:
+    """What one volume costs, line by line, and where the price is from."""
+
+    volume: str
+    price: Price
+    provenance: Provenance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDocument:
+    """All that a page can show. ``generated_at`` is ISO 8601; nothing here reads a clock.
+
+    ``before`` and ``after`` are measurements of the layouts that the loads ran on. Where there is
+    no ``after``, the prediction stands in its place and is said to be one. ``profile_after`` is
+    the load on the new layout, for its commit samples.
+    """
+
+    title: str
+    generated_at: str
+    server_version: str | None = None
+    machine: str | None = None
+    profile: Profile | None = None
+    profile_after: Profile | None = None
+    before: Measurement | None = None
+    after: Measurement | None = None
+    predicted: Prediction | None = None
+    plan: Plan | None = None
+    steps: tuple[StepOutcome, ...] = ()
+    comparisons: tuple[Compared, ...] = ()
+    effect: Shown | None = None
+    tps_interval_before: tuple[float, float] | None = None
+    tps_interval_after: tuple[float, float] | None = None
+    prices_before: tuple[VolumePrice, ...] = ()
+    prices_after: tuple[VolumePrice, ...] = ()
+    warnings: tuple[Warning, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    @property
+    def layout_before(self) -> Layout | None:
+        """The layout that was observed."""
+        if self.before is not None:
+            return self.before.layout
+        if self.plan is not None:
+            return self.plan.present.layout
+        return self.profile.layout if self.profile else None
+
+    @property
+    def layout_after(self) -> Layout | None:
+        """The layout that was made, else planned, else predicted; None: there is no other."""
+        found = None
+        if self.after is not None:
+            found = self.after.layout
+        elif self.plan is not None:
+            found = self.plan.layout
+        elif self.predicted is not None:
+            found = self.predicted.layout
+        return None if found == self.layout_before else found
+
+    @property
+    def expected(self) -> Prediction | None:
+        """The prediction of the layout after."""
+        if self.predicted is not None:
+            return self.predicted
+        return self.plan.prediction if self.plan else None

@@ -1,0 +1,252 @@
+"""The page's tables, as rows of text with what sorts them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgstow.model import Layout, Profile, Provenance, Reason
+from pgstow.report import formatting as f
+from pgstow.report.contents import volume_of
+from pgstow.report.diagram import type_and_size
+from pgstow.report.document import Compared, ReportDocument, StepOutcome, VolumePrice
+from pgstow.report.heat import Scale, densities, operations
+from pgstow.units import BLOCK_BYTES
+
+MOST_RELATIONS = 2000  # rows; a page of more would take a browser minutes to lay out
+METRIC_NAMES = {
+    "tps": "Transactions per second",
+    "latency_ms.mean": "Transaction latency, mean",
+    "latency_ms.p99": "Transaction latency, p99",
+    "commit_ms.mean": "Commit latency, mean",
+    "commit_ms.p99": "Commit latency, p99",
+    "read_ms.mean": "Device read, mean",
+    "read_ms.p99": "Device read, p99",
+    "wal_sync_us": "WAL flush",
+    "dollars_month": "Price per month",
+    "dollars_per_1000_tps": "Price per 1,000 TPS",
+}
+_MISSED = 25.0  # percent; an error beyond is marked
+
+
+@dataclass(frozen=True, slots=True)
+class RelationRow:
+    """One relation, with what its columns are sorted by."""
+
+    name: str
+    kind: str
+    size_bytes: int
+    reads: float | None
+    writes: float | None
+    hits: float | None
+    density: float
+    heat: int | None
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One metric, predicted beside measured."""
+
+    name: str
+    predicted: str
+    interval: str
+    measured: str
+    error: str
+    is_missed: bool
+    within: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRow:
+    """One line of a volume's price; the volume is named on its first."""
+
+    volume: str
+    what: str
+    line: str
+    usd: str
+    total: str
+    provenance: Provenance | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step with its outcome."""
+
+    number: int
+    kind: str
+    subject: str
+    action: str
+    undo: str
+    lock: str
+    size: str
+    wal: str
+    estimate: str
+    took: str
+    status: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonRow:
+    """One choice of a plan."""
+
+    subject: str
+    choice: str
+    because: str
+    next_best: str
+    cost: str
+
+
+def relation_rows(
+    profile: Profile, before: Layout | None, after: Layout | None, scale: Scale
+) -> tuple[RelationRow, ...]:
+    """Every relation, the busiest first."""
+    demands = {demand.relation: demand for demand in profile.demands}
+    dense = densities(profile)
+    rows = []
+    for relation in profile.server.relations:
+        demand = demands.get(relation.id)
+        blocks = demand.sequential_read_bytes.mean / BLOCK_BYTES if demand else 0.0
+        row = RelationRow(
+            name=str(relation.id),
+            kind=relation.kind,
+            size_bytes=relation.size_bytes,
+            reads=demand.random_reads.mean + blocks if demand else 0.0,
+            writes=demand.block_writes.mean if demand else 0.0,
+            hits=demand.buffer_hits.mean if demand else 0.0,
+            density=dense[relation.id],
+            heat=scale.heat(dense[relation.id]),
+            before=volume_of(before, relation) if before else "",
+            after=volume_of(after, relation) if after else "",
+        )
+        rows.append((operations(demand) if demand else 0.0, row))
+    ordered = sorted(rows, key=lambda pair: (-pair[0], -pair[1].size_bytes, pair[1].name))
+    return tuple(row for _, row in ordered)
+
+
+def comparison_rows(comparisons: Sequence[Compared]) -> tuple[ComparisonRow, ...]:
+    """Prediction against measurement."""
+    return tuple(_comparison_row(one) for one in comparisons)
+
+
+def _comparison_row(one: Compared) -> ComparisonRow:
+    unit = "" if one.unit == "per second" else one.unit
+    interval = ""
+    if one.interval is not None:
+        interval = f"{f.number(one.interval[0])} to {f.number(one.interval[1])}"
+    error = one.error_pct
+    within = {True: "inside", False: "outside", None: ""}[one.within_interval]
+    return ComparisonRow(
+        name=METRIC_NAMES.get(one.metric, one.metric),
+        predicted=f.quantity(one.predicted, unit).strip(),
+        interval=interval,
+        measured=f.quantity(one.measured, unit).strip(),
+        error=f.signed_percent(error),
+        is_missed=error is not None and abs(error) > _MISSED,
+        within=within,
+    )
+
+
+def price_rows(layout: Layout | None, prices: Sequence[VolumePrice]) -> tuple[PriceRow, ...]:
+    """A layout's price, volume by volume and line by line."""
+    rows = []
+    for one in prices:
+        volume = None
+        if layout is not None:
+            volume = next((v for v in layout.volumes if v.name == one.volume), None)
+        what = type_and_size(volume) if volume else ""
+        lines: tuple[tuple[str, float | None], ...] = one.price.lines
+        for place, (line, usd) in enumerate(lines or (("price not known", None),)):
+            first = place == 0
+            rows.append(
+                PriceRow(
+                    volume=one.volume if first else "",
+                    what=what if first else "",
+                    line=line,
+                    usd=f.usd(usd),
+                    total=f.usd(one.price.usd_month) if first else "",
+                    provenance=one.provenance if first else None,
+                )
+            )
+    return tuple(rows)
+
+
+def price_total(prices: Sequence[VolumePrice]) -> str:
+    """The sum; unknown as soon as one is."""
+    known = [one.price.usd_month for one in prices]
+    return f.usd(None if None in known else sum(usd or 0.0 for usd in known))
+
+
+def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
+    """Steps in the order they were planned."""
+    return tuple(
+        StepRow(
+            number=place,
+            kind=outcome.step.kind,
+            subject=outcome.step.subject,
+            action=outcome.step.action,
+            undo=outcome.step.undo,
+            lock=outcome.step.lock,
+            size=f.size(outcome.step.bytes if outcome.bytes is None else outcome.bytes),
+            wal=f.size(outcome.step.wal_bytes),
+            estimate=f.duration(outcome.step.seconds),
+            took=f.duration(outcome.seconds),
+            status=outcome.status,
+            note=outcome.note or "",
+        )
+        for place, outcome in enumerate(steps, start=1)
+    )
+
+
+def reason_rows(reasons: Sequence[Reason]) -> tuple[ReasonRow, ...]:
+    """Why a plan is as it is."""
+    return tuple(
+        ReasonRow(
+            subject=reason.subject,
+            choice=reason.choice,
+            because=reason.because,
+            next_best=reason.next_best,
+            cost=_more(reason.next_best_usd_month),
+        )
+        for reason in reasons
+    )
+
+
+def _more(usd: float | None) -> str:
+    if usd is None:
+        return f.UNKNOWN
+    return "the same" if abs(usd) < 0.005 else f"+ {f.usd(usd)}"
+
+
+def origins(document: ReportDocument) -> tuple[tuple[str, Provenance], ...]:
+    """Where the page's figures are from: what they are, and their provenance."""
+    found: list[tuple[str, Provenance]] = []
+    if document.profile is not None:
+        date = document.profile.started_at[:10]
+        observed = Provenance("observed", "PostgreSQL's statistics and the host's counters", date)
+        found.append(("Relations, sizes, demands and settings", observed))
+    if document.before is not None:
+        found.append(("Speed before", document.before.performance.provenance))
+    elif document.plan is not None:
+        found.append(("Speed of the present layout", document.plan.present.performance.provenance))
+    if document.after is not None:
+        found.append(("Speed after", document.after.performance.provenance))
+    if document.expected is not None:
+        found.append(("Predicted speed", document.expected.performance.provenance))
+    layouts = {"before": document.prices_before, "after": document.prices_after}
+    found += _price_origins(document, layouts)
+    return tuple(dict.fromkeys(found))
+
+
+def _price_origins(
+    document: ReportDocument, prices: Mapping[str, Sequence[VolumePrice]]
+) -> list[tuple[str, Provenance]]:
+    layouts = {"before": document.layout_before, "after": document.layout_after}
+    found = []
+    for when, listed in prices.items():
+        layout = layouts[when]
+        types = {v.name: v.type for v in layout.volumes} if layout else {}
+        for one in listed:
+            if one.provenance is not None:
+                found.append((f"Price of {types.get(one.volume, one.volume)}", one.provenance))
+    return found

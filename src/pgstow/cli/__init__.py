@@ -1,11 +1,12 @@
 """The command line. Each command is a module here; nothing imports this package."""
 
-from pgstow.cli import apply, catalog, diff, emulate, explain, observe, plan, verify
+from pgstow.cli import apply, catalog, demo, diff, emulate, explain, observe, plan, verify
 from pgstow.cli.main import main
 
 __all__ = [
     "apply",
     "catalog",
+    "demo",
     "diff",
     "emulate",
     "explain",

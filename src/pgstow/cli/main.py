@@ -4,14 +4,28 @@ Command modules import only typer at their top, so that ``--help`` answers at on
 """
 
 import sys
+from typing import Any
 
 import typer
+import typer.core
 
 from pgstow import __version__
 from pgstow.model.errors import PgstowError
 
+# In the order of the work; what is not named comes last.
+_ORDER = ("observe", "explain", "plan", "diff", "apply", "verify", "report", "catalog", "emulate")
+
+
+class _InOrder(typer.core.TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Commands in the order a person uses them."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda n: _ORDER.index(n) if n in _ORDER else len(_ORDER))
+
+
 app = typer.Typer(
     name="pgstow",
+    cls=_InOrder,
     help="EXPLAIN ANALYZE for the storage under PostgreSQL.",
     no_args_is_help=True,
     add_completion=False,

@@ -44,7 +44,7 @@ def print_warnings(warnings: "Iterable[Warning]") -> None:
     target = error_console()
     for warning in warnings:
         remedy = f"; {warning.remedy}" if warning.remedy else ""
-        target.print(f"[yellow]warning:[/] {escape(warning.message + remedy)}")
+        target.print(f"[yellow]warning:[/] {escape(warning.message + remedy)}", soft_wrap=True)
 
 
 @contextmanager
@@ -53,6 +53,7 @@ def progress(title: str) -> "Iterator[Callable[[float, float], None]]":
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=error_console(), transient=True) as bar:
+    target = error_console()
+    with Progress(*columns, console=target, transient=True, disable=not target.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

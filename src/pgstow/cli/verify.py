@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def verify(  # noqa: PLR0917 (typer passes by name)
+def verify(
     layout: Annotated[
         Path | None, typer.Argument(help="The layout to hold against; else the latest plan's.")
     ] = None,

@@ -167,9 +167,11 @@ class Layout:
 
 
 def _refuse_twice(names: list[str], what: str) -> None:
+    seen: set[str] = set()
     for name in names:
-        if names.count(name) > 1:
+        if name in seen:
             raise LayoutError(f"{what} {name!r} is named twice", "name each once")
+        seen.add(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,249 @@
+"""``pgstow demo``: the whole loop on an embedded PostgreSQL and emulated volumes."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgstow.cli.main import app
+from pgstow.cli.options import Json
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pgstow.apply import Observer, Outcome
+    from pgstow.cli.demo_loop import Demo
+    from pgstow.cli.demo_place import Place
+    from pgstow.experiment import WorkloadResult
+    from pgstow.model import Layout, Measurement, Performance, Plan, Profile
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the report and the summary go.")] = Path(
+        "pgstow-demo"
+    ),
+    scale: Annotated[
+        int, typer.Option(min=1, help="One part in so many of the 98 GB content platform.")
+    ] = 16,
+    clients: Annotated[int, typer.Option(min=1, max=100, help="Clients of the load.")] = 64,
+    window: Annotated[int, typer.Option(min=10, help="Seconds that each look takes.")] = 45,
+    json: Json = False,
+) -> None:
+    """Run the whole loop on an own PostgreSQL 18: one gp3 volume, then what pgstow plans.
+
+    Writes report.html, summary.json, the layouts and the workspace into --out. Needs root for its
+    emulated volumes; without, it takes the same steps on plain directories and claims no gain.
+
+    Example: pgstow demo --out build/demo
+    """
+    from pgstow.cli.output import console, error_console, print_json
+
+    began = time.monotonic()
+    _prepare(out)
+    told = _Told(error_console(), began)
+    with _demo(out, scale, clients, float(window), told) as run:
+        shown = _run(run, told)
+    summary = _summary(run.place, shown, time.monotonic() - began)
+    _write(run, out, shown, summary)
+    if json:
+        print_json(summary)
+        return
+    for line in _closing(summary, out, run.place):
+        console().print(line, markup=False, soft_wrap=True)
+
+
+@dataclass
+class _Told:
+    """Tells each stage with the time since the start."""
+
+    target: "Console"
+    began: float
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self.target.print(
+            f"[{time.monotonic() - self.began:4.0f} s] {text}", markup=False, soft_wrap=True
+        )
+
+
+@dataclass
+class _Shown:
+    """What the loop gave, for the summary and the page."""
+
+    profile: "Profile"
+    plan: "Plan"
+    before: "Measurement"
+    after: "Measurement"
+    profile_after: "Profile"
+    outcomes: "tuple[Outcome, ...]"
+    results: "tuple[WorkloadResult, WorkloadResult]"
+    commands: list[str] = field(default_factory=list)
+
+
+def _prepare(out: Path) -> None:
+    """The output directory, without an earlier demo's files."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name in ("pgstow.db", "pgstow.db-wal", "pgstow.db-shm", "report.html", "summary.json"):
+            (out / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{out} cannot be used: {error.strerror}", "name another directory with --out"
+        ) from error
+
+
+@contextlib.contextmanager
+def _demo(out: Path, scale: int, clients: int, window_s: float, told: _Told) -> "Iterator[Demo]":
+    """Volumes, server, memory limit and workspace of one demo, all removed but the workspace."""
+    from pgstow import catalog
+    from pgstow.cli.demo_loop import Demo, memory_limit
+    from pgstow.cli.demo_place import place
+    from pgstow.cli.workspace import open_workspace
+    from pgstow.host.server import EmbeddedServer, require_embedded, unprivileged_user
+
+    require_embedded()
+    rules, user = catalog.load(), unprivileged_user()
+    with contextlib.ExitStack() as stack:
+        volumes = stack.enter_context(place(rules, user))
+        if volumes.reason is not None:
+            told.say(f"No emulated volumes: {volumes.reason}. Plain directories; no gain to show")
+        limit = stack.enter_context(memory_limit(told.say))
+        store = stack.enter_context(open_workspace(out / "pgstow.db"))
+        layout = volumes.placed(_single_volume())
+        volumes.up(layout)
+        data = Path(layout.volume(layout.postgres.data).mount) / "pgdata"
+        server = stack.enter_context(EmbeddedServer(data, user=user))
+        yield Demo(
+            volumes, server, store, rules, out, limit, scale, clients, window_s, layout, told.say
+        )
+
+
+def _single_volume() -> "Layout":
+    """Where everybody starts: one gp3 volume at its defaults, 3,000 IOPS and 125 MiB/s."""
+    from pgstow.model import HostSpec, Layout, Placement, Volume
+    from pgstow.units import GIB, Bytes
+
+    return Layout(
+        host=HostSpec("ec2", "us-east-1", "r6i.4xlarge"),
+        volumes=(Volume("data", "gp3", Bytes(20 * GIB), "/data"),),
+        postgres=Placement(data="data", wal="data"),
+    )
+
+
+def _run(run: "Demo", told: _Told) -> _Shown:
+    """Load, observe, explain, plan, apply under load, verify."""
+    from pgstow.cli.output import progress
+    from pgstow.layout_file import format_layout
+
+    told.say(f"Loading the content platform, 1:{run.scale} of its 98 GB, with no limits in force")
+    with progress("loading") as update:
+        spec = run.load(update)
+    (run.out / "before.toml").write_text(format_layout(run.layout))
+    told.say(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
+    with run.start_load(spec) as load:
+        with progress("observing") as update:
+            profile, *window = run.look(run.layout, update)
+        told.say("Planning: the fastest layout for half as much again")
+        plan = run.plan(profile)
+        (run.out / "planned.toml").write_text(format_layout(plan.layout))
+        for volume in plan.layout.volumes:
+            told.say(f"  {volume.name}: {volume.stripes} × {volume.type}")
+        told.say("Applying it while the load runs")
+        outcomes = run.apply(plan.layout, _watching(told))
+        told.say("The same load on the new layout: measuring")
+        with progress("measuring") as update:
+            profile_after, *window_after = run.look(plan.layout, update)
+        load.stop()
+        results = (load.result(*window), load.result(*window_after))
+    return _Shown(
+        profile=profile,
+        plan=plan,
+        before=run.measure(profile, results[0], run.layout),
+        after=run.measure(profile_after, results[1], plan.layout),
+        profile_after=profile_after,
+        outcomes=outcomes,
+        results=results,
+    )
+
+
+def _watching(told: _Told) -> "Observer":
+    from pgstow.apply import Observer
+    from pgstow.model import Step
+
+    class Watching(Observer):
+        def step_started(self, position: int, total: int, step: Step) -> None:
+            told.say(f"  step {position}/{total}: {step.kind} {step.subject}")
+
+    return Watching()
+
+
+def _summary(place: "Place", shown: _Shown, seconds: float) -> dict[str, Any]:
+    """What summary.json says; the keys are documented in docs/reference/demo-summary.md."""
+    from pgstow import verification
+
+    predicted = shown.plan.prediction.performance
+    found = verification.compare(predicted, shown.after.performance)
+    return {
+        "volumes": "emulated" if place.is_emulated else "plain directories",
+        "not_emulated_because": place.reason,
+        "before": _figures(shown.before.layout, shown.before.performance),
+        "after": _figures(shown.after.layout, shown.after.performance),
+        "predicted": _figures(shown.plan.layout, predicted),
+        "errors_pct": verification.errors_pct(found),
+        "gap_pct": shown.plan.gap_pct,
+        "speedup": shown.after.performance.tps / shown.before.performance.tps,
+        "seconds": round(seconds, 1),
+    }
+
+
+def _figures(layout: "Layout", speed: "Performance") -> dict[str, Any]:
+    from pgstow.layout_file import format_layout
+
+    return {
+        "layout": format_layout(layout),
+        "tps": speed.tps,
+        "latency_ms": {"mean": speed.latency_ms.mean, "p99": speed.latency_ms.p99},
+        "commit_ms": {"mean": speed.commit_ms.mean, "p99": speed.commit_ms.p99},
+        "wal_sync_us": speed.wal_sync_us,
+        "dollars_month": speed.usd_month,
+        "dollars_per_1000_tps": speed.usd_per_1000_tps,
+    }
+
+
+def _write(run: "Demo", out: Path, shown: _Shown, summary: dict[str, Any]) -> None:
+    import json
+
+    from pgstow.cli.report import demo_page
+
+    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    (out / "report.html").write_text(demo_page(run, shown), encoding="utf-8")
+
+
+def _closing(summary: dict[str, Any], out: Path, place: "Place") -> Iterator[str]:
+    """The result in a few lines."""
+    yield f"{'':<22}{'before':>12}{'predicted':>12}{'after':>12}"
+    rows: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] = (
+        ("TPS", lambda one: one["tps"], "{:,.0f}"),
+        ("latency mean, ms", lambda one: one["latency_ms"]["mean"], "{:.2f}"),
+        ("latency p99, ms", lambda one: one["latency_ms"]["p99"], "{:.2f}"),
+        ("commit mean, ms", lambda one: one["commit_ms"]["mean"], "{:.2f}"),
+        ("commit p99, ms", lambda one: one["commit_ms"]["p99"], "{:.2f}"),
+        ("WAL sync, µs", lambda one: one["wal_sync_us"], "{:,.0f}"),
+        ("$ per month", lambda one: one["dollars_month"], "{:.2f}"),
+        ("$ per 1,000 TPS", lambda one: one["dollars_per_1000_tps"], "{:.2f}"),
+    )
+    for name, value, form in rows:
+        cells = [value(summary[which]) for which in ("before", "predicted", "after")]
+        texts = ["not known" if cell is None else form.format(cell) for cell in cells]
+        yield f"{name:<22}" + "".join(f"{text:>12}" for text in texts)
+    if place.is_emulated:
+        yield f"{summary['speedup']:.1f} × the transactions, measured on emulated volumes"
+    else:
+        yield f"Plain directories ({place.reason}): these figures show the steps, not a gain"
+    yield f"{out / 'report.html'}, {out / 'summary.json'}; {summary['seconds']:.0f} s"

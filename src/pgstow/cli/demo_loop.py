@@ -1,0 +1,193 @@
+"""The demo's loop: load, observe, plan, apply, verify, on an own server under load."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgstow.cli.demo_place import Place
+from pgstow.model.errors import PgstowError
+
+if TYPE_CHECKING:
+    from pgstow.apply import Observer, Outcome
+    from pgstow.catalog import Catalog
+    from pgstow.experiment import RunningWorkload, WorkloadResult, WorkloadSpec
+    from pgstow.host.memory_limit import MemoryLimit
+    from pgstow.host.server import EmbeddedServer
+    from pgstow.model import Layout, Measurement, Plan, Profile
+    from pgstow.workspace import Workspace
+
+MEMORY_LIMIT_MIB = 512
+_BUDGET_SHARE = 1.5  # the plan may cost half as much again as the single volume
+_PROBES_PER_S = 40.0
+_INTERVAL_S = 3.0
+_WARM_UP_S = 12.0
+_LONGEST_S = 900  # of the load; it is stopped when the demo is done
+
+# As a small production server: durable, with checkpoints often enough to fall into the window.
+SERVING = {
+    "shared_buffers": "128MB",
+    "max_wal_size": "1GB",
+    "checkpoint_timeout": "30s",
+    "max_connections": "120",
+    "track_io_timing": "on",
+    "track_wal_io_timing": "on",
+    "work_mem": "4MB",
+    "jit": "off",
+}
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Demo:
+    """One run of the demo. ``say`` is told each stage as it begins."""
+
+    place: Place
+    server: "EmbeddedServer"
+    store: "Workspace"
+    rules: "Catalog"
+    out: Path
+    limit: "MemoryLimit | None"
+    scale: int
+    clients: int
+    window_s: float
+    layout: "Layout"  # the one it starts from
+    say: Say
+
+    @property
+    def dsn(self) -> str:
+        """The content platform's database."""
+        from pgstow.experiment.content_platform import DATABASE
+
+        return self.server.dsn_for(DATABASE)
+
+    def load(self, progress: Callable[[float, float], None]) -> "WorkloadSpec":
+        """Make the data with no limits in force, then start as a small production server."""
+        from pgstow.experiment import content_platform
+        from pgstow.host.memory_limit import forget_files
+
+        self.place.limits(enabled=False)
+        self.server.initialise()
+        self._start(content_platform.LOAD_SETTINGS)
+        content_platform.create_database(self.server.dsn)
+        loaded = content_platform.load(self.server.dsn, scale=self.scale, progress=progress)
+        self.server.stop()
+        forget_files(self.server.data_directory)
+        self.server.memory_limit = self.limit
+        self._start(SERVING | ({} if self.limit else {"debug_io_direct": "data"}))
+        self.place.limits(enabled=True)
+        return content_platform.workload(loaded.extent, clients=self.clients)
+
+    def start_load(self, spec: "WorkloadSpec") -> "RunningWorkload":
+        """Start the load in the background; a restart of the server interrupts it, no more."""
+        from pgstow import experiment
+
+        return experiment.start(
+            spec,
+            self.dsn,
+            duration_s=_LONGEST_S,
+            log_directory=self.place.directory / "load",
+            clients=self.clients,
+            bindir=self.server.bindir,
+            survive_restarts=True,
+        )
+
+    def look(
+        self, layout: "Layout", progress: Callable[[float, float], None]
+    ) -> tuple["Profile", float, float]:
+        """Observe one window; the profile and when the window began and ended."""
+        from pgstow import observe
+
+        time.sleep(_WARM_UP_S)
+        began_at = time.time()
+        profile = observe.observe(
+            self.dsn,
+            duration_s=self.window_s,
+            interval_s=_INTERVAL_S,
+            layout=layout,
+            commit_probe_per_s=_PROBES_PER_S,
+            clock=time.monotonic,
+            sleep=time.sleep,
+            progress=progress,
+        )
+        self.store.add("profile", profile)
+        return profile, began_at, time.time()
+
+    def plan(self, profile: "Profile") -> "Plan":
+        """The fastest layout for half as much again as the single volume costs."""
+        from pgstow import planning
+        from pgstow.model import Goal
+
+        price = self.rules.layout_price(profile.layout).usd_month or 0.0
+        found = planning.plan(profile, Goal(budget_usd_month=price * _BUDGET_SHARE), self.rules)
+        self.store.add("plan", found)
+        return found
+
+    def apply(self, layout: "Layout", observer: "Observer") -> "tuple[Outcome, ...]":
+        """Make the volumes and move what is to move, under load; pg_wal last, by a restart."""
+        from pgstow import apply
+        from pgstow.cli.apply import layout_digest
+        from pgstow.cli.diff import between
+        from pgstow.host import processes
+        from pgstow.postgres import read_state
+
+        self.place.up(layout)
+        found = between(read_state(self.dsn), layout, self.store)
+        result = apply.run(
+            found.steps,
+            state=found.state,
+            layout=layout_digest(layout),
+            dsn=self.dsn,
+            journal=self.store.journal,
+            options=apply.Options(
+                restart=True, plain_directories=not self.place.is_emulated, lock_wait_s=120
+            ),
+            observer=observer,
+        )
+        if result.failed:
+            failed = result.failed[0]
+            raise PgstowError(f"step {failed.step.kind} {failed.step.subject}: {failed.note}")
+        pid = self.server.pid  # another one, where pg_wal was moved
+        self.place.server_runs(processes.identify(pid) if pid else None, self._cgroup)
+        return result.outcomes
+
+    def measure(self, seen: "Profile", result: "WorkloadResult", layout: "Layout") -> "Measurement":
+        """A window as a measurement: throughput and latency as the clients saw them."""
+        from pgstow.cli.verify import measure
+        from pgstow.model import LatencyMs
+
+        found = measure(seen, layout, self.rules, self.place.provenance)
+        latency = LatencyMs(result.latency.mean_ms, result.latency.p99_ms)
+        performance = replace(found.performance, tps=result.tps, latency_ms=latency)
+        measured = replace(found, performance=performance, tps_samples=result.tps_samples)
+        self.store.add("measurement", measured)
+        return measured
+
+    @property
+    def _cgroup(self) -> Path | None:
+        return self.limit.directory if self.limit else None
+
+    def _start(self, settings: dict[str, str]) -> None:
+        self.server.start(settings)
+        self.place.server_runs(self.server.process, self._cgroup)
+
+
+@contextmanager
+def memory_limit(say: Say) -> "Iterator[MemoryLimit | None]":
+    """A control group so small that the caches hold a fraction of the data; None: not possible."""
+    import os
+
+    from pgstow.host.memory_limit import MemoryLimit
+
+    found = MemoryLimit.create(f"pgstow-demo-{os.getpid()}", MEMORY_LIMIT_MIB * 1024 * 1024)
+    if isinstance(found, str):
+        say(f"No memory limit ({found}): debug_io_direct keeps the page cache out instead")
+        yield None
+        return
+    try:
+        yield found
+    finally:
+        found.remove()

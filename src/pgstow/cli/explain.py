@@ -75,7 +75,7 @@ def lines(prediction: "Prediction", profile: "Profile") -> "Iterator[str]":
 def _volume_lines(
     volume: "Volume", load: "VolumeLoad", prediction: "Prediction", profile: "Profile"
 ) -> "Iterator[str]":
-    from pgstow.prediction import volume_of
+    from pgstow.prediction import places
     from pgstow.units import format_rate, format_size, format_usd
 
     stripes = f"{volume.stripes} × " if volume.stripes > 1 else ""
@@ -97,10 +97,11 @@ def _volume_lines(
     ]
     if times:
         yield f"        Device time: {', '.join(times)}"
+    where = places(prediction.layout, profile.server.relations)
     held = [
         (relation.size_bytes, str(relation.id).replace("\n", "\\n"))
         for relation in profile.server.relations
-        if volume_of(prediction.layout, relation) == volume
+        if where[relation.id] == volume
     ]
     place = prediction.layout.postgres
     parts = ["data directory"] if place.data == volume.name else []

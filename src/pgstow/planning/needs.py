@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable
 
-from pgstow.model import Layout, Profile, Relation, RelationId
+from pgstow.model import Layout, Profile, RelationId
 from pgstow.planning.problem import Need, Unit
 from pgstow.planning.shapes import Shape
-from pgstow.prediction import RelationWork, Workload, volume_of
+from pgstow.prediction import RelationWork, Workload, owner, places
 from pgstow.units import GIB, parse_size
 
 WAL = "wal"
@@ -19,9 +19,7 @@ _WAL_PAGE_BYTES = 8192
 _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the data directory holds
 
 
-def work_by_unit(
-    profile: Profile, workload: Workload
-) -> tuple[dict[str, list[RelationWork]], dict[RelationId, Relation]]:
+def work_by_unit(profile: Profile, workload: Workload) -> dict[str, list[RelationWork]]:
     """Group relations into units: each busy one alone, the others of each volume together.
 
     TOAST and its index are part of their table.
@@ -29,19 +27,17 @@ def work_by_unit(
     relations = {relation.id: relation for relation in profile.server.relations}
     by_owner: dict[RelationId, list[RelationWork]] = {}
     for work in workload.relations:
-        relation = relations[work.relation]
-        is_toast = relation.kind in ("toast", "toast index")
-        owner = relation.table if is_toast and relation.table else relation.id
-        by_owner.setdefault(owner, []).append(work)
+        by_owner.setdefault(owner(relations[work.relation]), []).append(work)
     total = sum(_operations(works) for works in by_owner.values()) or 1.0
     busiest = sorted(by_owner.items(), key=lambda item: -_operations(item[1]))
     units: dict[str, list[RelationWork]] = {REST: []}
-    for owner, works in busiest:
+    where = places(profile.layout, profile.server.relations)
+    for relation, works in busiest:
         is_single = _operations(works) / total >= _SINGLE_SHARE and len(units) <= _MAX_SINGLE
-        home = volume_of(profile.layout, relations[works[0].relation]).name
+        home = where[works[0].relation].name
         rest = REST if home == profile.layout.postgres.data else f"{REST} on {home}"
-        units.setdefault(str(owner) if is_single else rest, []).extend(works)
-    return units, relations
+        units.setdefault(str(relation) if is_single else rest, []).extend(works)
+    return units
 
 
 def _operations(works: Iterable[RelationWork]) -> float:
@@ -56,13 +52,14 @@ def units_at(
     allowed: dict[str, frozenset[str]],
 ) -> tuple[Unit, ...]:
     """Every unit with its needs at ``tps``; ``allowed`` limits a unit to some shapes."""
-    grouped, relations = work_by_unit(profile, workload)
+    grouped = work_by_unit(profile, workload)
     layout = profile.layout
+    where = places(layout, profile.server.relations)
     units = []
     for key, works in grouped.items():
         home = layout.postgres.data
         if works:
-            home = volume_of(layout, relations[works[0].relation]).name
+            home = where[works[0].relation].name
         usable = allowed.get(key, frozenset(shape.key for shape in shapes))
         units.append(
             Unit(

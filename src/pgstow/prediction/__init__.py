@@ -2,13 +2,14 @@
 
 from pgstow.prediction.predict import predict
 from pgstow.prediction.simulation import totals_by_volume
-from pgstow.prediction.workload import RelationWork, Workload, volume_of, workload_of
+from pgstow.prediction.workload import RelationWork, Workload, owner, places, workload_of
 
 __all__ = [
     "RelationWork",
     "Workload",
+    "owner",
+    "places",
     "predict",
     "totals_by_volume",
-    "volume_of",
     "workload_of",
 ]

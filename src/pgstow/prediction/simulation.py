@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pgstow import _native
 from pgstow.model import Device, HostCap, HostSpec, Layout, Relation, RelationId, Volume
-from pgstow.prediction.workload import Workload, volume_of
+from pgstow.prediction.workload import Workload, places
 from pgstow.units import BLOCK_BYTES
 
 _WANTED_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
@@ -37,8 +37,9 @@ def totals_by_volume(
 ) -> dict[str, VolumeTotals]:
     """Sum the relations' work over the volumes that a layout puts them on."""
     sums = {volume.name: [0.0, 0.0, 0.0] for volume in layout.volumes}
+    where = places(layout, relations.values())
     for work in workload.relations:
-        one = sums[volume_of(layout, relations[work.relation]).name]
+        one = sums[where[work.relation].name]
         one[0] += work.reads
         one[1] += work.sequential_reads
         one[2] += work.writes

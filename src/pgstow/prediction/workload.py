@@ -4,6 +4,7 @@ PostgreSQL's own counters are logical: a block "read" may come from the page cac
 was seen, reads and writes of each volume are scaled so that their sum is what reached its device.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pgstow.model import DeviceTraffic, Layout, Profile, Relation, RelationId, UserError, Volume
@@ -50,11 +51,20 @@ class Workload:
         return sum(r.reads for r in self.relations)
 
 
-def volume_of(layout: Layout, relation: Relation) -> Volume:
-    """Where a layout puts a relation; what belongs to a table's TOAST lies with the table."""
+def places(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
+    """Where a layout puts each relation; what belongs to a table's TOAST lies with the table."""
+    placed = {
+        r: layout.volume(space.volume) for space in layout.tablespaces for r in space.relations
+    }
+    data = layout.volume(layout.postgres.data)
+    return {relation.id: placed.get(owner(relation), data) for relation in relations}
+
+
+def owner(relation: Relation) -> RelationId:
+    """The relation that another one is moved with: a TOAST table's table, else itself."""
     if relation.kind in _TOAST and relation.table is not None:
-        return layout.volume_of(relation.table)
-    return layout.volume_of(relation.id)
+        return relation.table
+    return relation.id
 
 
 def workload_of(profile: Profile) -> Workload:
@@ -71,7 +81,11 @@ def workload_of(profile: Profile) -> Workload:
     # Interactive response time law: N = X (R + Z), with N the sessions and X R those at work.
     active = min(profile.activity.active_sessions.mean, clients)
     relations = {relation.id: relation for relation in profile.server.relations}
-    scales = _Scales.of(profile, relations)
+    volumes = {
+        relation: volume.name
+        for relation, volume in places(profile.layout, profile.server.relations).items()
+    }
+    scales = _Scales.of(profile, volumes)
     host = profile.host
     cores = host.cores if host else 4
     busy_cores = host.busy_cores.mean if host else min(active, cores) * 0.5
@@ -86,20 +100,24 @@ def workload_of(profile: Profile) -> Workload:
         wal_bytes=profile.wal.bytes.mean / writing if writing > 0 else 0.0,
         write_bytes=scales.write_bytes,
         temp_bytes=profile.background.temp_bytes.mean / tps,
-        relations=tuple(_relation_works(profile, relations, scales, tps)),
+        relations=tuple(_relation_works(profile, relations, volumes, scales)),
         is_physical=host is not None,
     )
 
 
 def _relation_works(
-    profile: Profile, relations: dict[RelationId, Relation], scales: "_Scales", tps: float
+    profile: Profile,
+    relations: dict[RelationId, Relation],
+    volumes: dict[RelationId, str],
+    scales: "_Scales",
 ) -> list[RelationWork]:
+    tps = profile.activity.transactions.mean
     works = []
     for demand in profile.demands:
         relation = relations.get(demand.relation)
         if relation is None:
             continue
-        volume = volume_of(profile.layout, relation).name
+        volume = volumes[demand.relation]
         read_scale = scales.reads.get(volume, 1.0)
         sequential = demand.sequential_read_bytes.mean * read_scale / _SEQUENTIAL_READ_BYTES
         works.append(
@@ -129,14 +147,14 @@ class _Scales:
     write_bytes: float
 
     @classmethod
-    def of(cls, profile: Profile, relations: dict[RelationId, Relation]) -> "_Scales":
+    def of(cls, profile: Profile, volumes: dict[RelationId, str]) -> "_Scales":
         reads: dict[str, float] = {}
         writes: dict[str, float] = {}
         sizes: list[tuple[float, float]] = []
         for device in profile.host.devices if profile.host else ():
             if device.volume is None:
                 continue
-            logical = _logical(profile, relations, device.volume)
+            logical = _logical(profile, volumes, device.volume)
             if logical.reads > 0:
                 reads[device.volume] = _read_operations(device) / logical.reads
             data_writes, data_bytes = _data_writes(profile, device)
@@ -155,12 +173,11 @@ class _Logical:
     writes: float
 
 
-def _logical(profile: Profile, relations: dict[RelationId, Relation], volume: str) -> _Logical:
+def _logical(profile: Profile, volumes: dict[RelationId, str], volume: str) -> _Logical:
     """What PostgreSQL says it asked of one volume, in operations per second."""
     reads = writes = 0.0
     for demand in profile.demands:
-        relation = relations.get(demand.relation)
-        if relation is None or volume_of(profile.layout, relation).name != volume:
+        if volumes.get(demand.relation) != volume:
             continue
         reads += demand.random_reads.mean
         reads += demand.sequential_read_bytes.mean / _SEQUENTIAL_READ_BYTES

@@ -174,7 +174,7 @@ def measured_after() -> Measurement:
         _load("hot", 4900, 180, 44e6, (6000, 250 * MIB), "none"),
     )
     speed = Performance(
-        5641.0, LatencyMs(5.6, 17.0), LatencyMs(1.9, 4.1), 1450.0, 35.24, EMULATED,
+        5641.0, LatencyMs(5.6, 17.0), LatencyMs(1.9, 4.1), 1450.0, 32.96, EMULATED,
         LatencyMs(1.3, None),
     )  # fmt: skip
     return Measurement(layout_after(), speed, 300.0, tps_samples(5641.0, 4), loads)
@@ -183,7 +183,7 @@ def measured_after() -> Measurement:
 def prediction() -> Prediction:
     """What was expected of the new layout."""
     speed = Performance(
-        5210.0, LatencyMs(6.1, 21.0), LatencyMs(2.0, 5.4), 1500.0, 35.24,
+        5210.0, LatencyMs(6.1, 21.0), LatencyMs(2.0, 5.4), 1500.0, 32.96,
         Provenance("predicted", "closed queueing network, simulated"), LatencyMs(1.4, 2.6),
     )  # fmt: skip
     loads = measured_after().volumes
@@ -214,7 +214,7 @@ def plan() -> Plan:
                "asks 824 IOPS and 6.4 MiB/s of 2 GiB (412 IOPS per GiB)", "data", 0.0),
     )  # fmt: skip
     goal = Goal(commit_p99_ms=5.0, tps=5200.0)
-    return Plan(goal, layout_after(), prediction(), present, 0.18, 35.17, reasons)
+    return Plan(goal, layout_after(), prediction(), present, 0.18, 32.90, reasons)
 
 
 def steps() -> tuple[StepOutcome, ...]:

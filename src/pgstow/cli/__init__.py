@@ -1,6 +1,6 @@
 """The command line. Each command is a module here; nothing imports this package."""
 
-from pgstow.cli import apply, catalog, demo, diff, emulate, explain, observe, plan, verify
+from pgstow.cli import apply, catalog, demo, diff, emulate, explain, observe, plan, report, verify
 from pgstow.cli.main import main
 
 __all__ = [
@@ -13,5 +13,6 @@ __all__ = [
     "main",
     "observe",
     "plan",
+    "report",
     "verify",
 ]

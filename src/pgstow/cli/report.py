@@ -113,6 +113,19 @@ def document_of(store: "Store", rules: "Catalog", *, title: str | None = None) -
     return _with_prices(document, rules)
 
 
+def _last_before(store: "Store") -> int | None:
+    """The number of the last document that is of before; None: all are.
+
+    That is the latest plan; without one, what precedes the profile of the latest measurement.
+    """
+    plans, profiles, measured = (store.list(k) for k in ("plan", "profile", "measurement"))
+    if plans:
+        return plans[-1].id
+    if len(profiles) > 1 and measured and measured[-1].id > profiles[-1].id:
+        return profiles[-1].id - 1
+    return None
+
+
 class _Found:
     """The documents of a workspace that belong together."""
 
@@ -120,21 +133,22 @@ class _Found:
         from pgstow.model import Measurement, Plan, Prediction, Profile
 
         self.plan: Plan | None = store.latest("plan", Plan)
-        entries = store.list("plan")
-        self._cut = entries[-1].id if entries else None
+        self._cut = _last_before(store)
         self.profile: Profile | None = self._before(store, "profile", Profile)
         self._measured: Measurement | None = self._before(store, "measurement", Measurement)
         self.after: Measurement | None = self._since(store, "measurement", Measurement)
         self.profile_after: Profile | None = self._since(store, "profile", Profile)
         if self.after is None:
             self.profile_after = None
-        self.predicted: Prediction | None = (
-            self.plan.prediction if self.plan else store.latest("prediction", Prediction)
-        )
+        predicted = self.plan.prediction if self.plan else store.latest("prediction", Prediction)
+        if predicted and self.after and predicted.layout != self.after.layout:
+            predicted = None  # another layout was made than the one that was predicted
+        self.predicted: Prediction | None = predicted
 
     def before(self, rules: "Catalog") -> "Measurement | None":
         """What was measured before the plan; else what its profile says."""
-        from pgstow.cli.verify import measure, origin
+        from pgstow.cli.verify import measure
+        from pgstow.model import Provenance
 
         profile, measured = self.profile, self._measured
         present = self.plan.present.layout if self.plan else profile.layout if profile else None
@@ -142,11 +156,13 @@ class _Found:
             return measured
         if profile is None:
             return None
-        return measure(profile, profile.layout, rules, origin(profile.layout))
+        # Whether its volumes were emulated cannot be known any more: it says no more than observed.
+        seen = Provenance("observed", "PostgreSQL's statistics", profile.started_at[:10])
+        return measure(profile, profile.layout, rules, seen)
 
     def _before(self, store: "Store", kind: "Kind", type: type[T]) -> T | None:
         """The newest of a kind that is older than the plan."""
-        older = [e for e in store.list(kind) if self._cut is None or e.id < self._cut]
+        older = [e for e in store.list(kind) if self._cut is None or e.id <= self._cut]
         return store.get(kind, older[-1].id, type) if older else None
 
     def _since(self, store: "Store", kind: "Kind", type: type[T]) -> T | None:

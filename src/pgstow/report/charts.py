@@ -91,7 +91,12 @@ def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
     ]
     base = alt.Chart(alt.InlineData(values=rows))
     furthest = max((row["end"] for row in rows), default=1.0) or 1.0
-    y = alt.Y("series:N", title=None, sort=list(SERIES), axis=alt.Axis(ticks=False, domain=False))
+    y = alt.Y(
+        "series:N",
+        title=None,
+        sort=list(SERIES),
+        axis=alt.Axis(ticks=False, domain=False, minExtent=62),
+    )
     scale = alt.Scale(domain=[0, furthest * 1.18], nice=False)
     x = alt.X("value:Q", title=None, axis=_axis(ticks=5), scale=scale)
     marks = base.mark_bar(size=26).encode(x=x, y=y, color=_color(palette))
@@ -117,7 +122,10 @@ def latencies(rows: Sequence[tuple[str, str, float]], palette: Palette = PAGE) -
     data = [{"metric": metric, "series": series, "ms": ms} for metric, series, ms in known]
     base = alt.Chart(alt.InlineData(values=data))
     y = alt.Y(
-        "metric:N", title=None, sort=metrics, axis=alt.Axis(ticks=False, domain=False, grid=True)
+        "metric:N",
+        title=None,
+        sort=metrics,
+        axis=alt.Axis(ticks=False, domain=False, grid=True, minExtent=104),
     )
     values = [ms for _, _, ms in known] or [1.0]
     scale, axis = _log_axis(min(values), max(values))
@@ -196,7 +204,7 @@ def _shape() -> Any:
 def _axis(ticks: int = 5, grid: bool = True) -> Any:
     import altair as alt
 
-    return alt.Axis(tickCount=ticks, grid=grid, format="~s")
+    return alt.Axis(tickCount=ticks, grid=grid, labelExpr="format(datum.value, '~s')")
 
 
 def _log_axis(low: float, high: float) -> tuple[Any, Any]:
@@ -214,7 +222,7 @@ def _log_axis(low: float, high: float) -> tuple[Any, Any]:
 
 
 def _spec(chart: Any, palette: Palette) -> dict[str, Any]:
-    font = "system-ui, 'Segoe UI', 'Liberation Sans', Arial, sans-serif"
+    font = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
     configured = chart.properties(
         width=WIDTH,
         height=HEIGHT,

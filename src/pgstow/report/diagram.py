@@ -18,7 +18,7 @@ _LEAST_BODY = 38.0  # room for a label, however little is stored
 _GAP = 14.0
 _PAD = 8.0
 _LINE = 15.0
-_CHARACTER = 6.3  # of the labels' 11 px, on average
+_CHARACTER = 5.9  # of the labels' 11 px, on average
 _MOST_CELLS = 40
 _LEAST_AREA = 110.0  # square pixels; smaller cells are drawn as one
 _HEADER = 2 * _LINE + 8
@@ -183,7 +183,7 @@ def _label(cell: ET.Element, item: Item, box: Box) -> None:
     inside = box.width - 8
     if box.height < 15:
         return
-    if inside >= 4 * _CHARACTER:
+    if inside >= 6 * _CHARACTER:
         name = f.shortened(item.name, int(inside / _CHARACTER))
         _text(cell, box.x + 5, box.y + 13, name, "label")
         detail = f.size(item.size_bytes)

@@ -1,6 +1,7 @@
 """Figures as the page writes them: three significant digits, units, and a dash for the unknown."""
 
 import math
+from datetime import datetime
 
 from pgstow.units import format_duration, format_size, format_usd
 
@@ -59,12 +60,12 @@ def percent(share: float | None) -> str:
 def signed_percent(value: float | None) -> str:
     """A change in percent with its sign.
 
-    >>> signed_percent(-7.25), signed_percent(0.04)
-    ('−7.2 %', '0.0 %')
+    >>> signed_percent(-7.25), signed_percent(0.04), signed_percent(194.2)
+    ('−7.2 %', '0.0 %', '+194 %')
     """
     if value is None:
         return UNKNOWN
-    text = f"{abs(value):.1f} %"
+    text = f"{abs(value):.1f} %" if abs(value) < 99.95 else f"{abs(value):,.0f} %"
     if text == "0.0 %":
         return text
     return ("−" if value < 0 else "+") + text
@@ -92,6 +93,20 @@ def rate(value: float | None) -> str:
 def duration(value: float | None) -> str:
     """A duration; unknown as a dash."""
     return UNKNOWN if value is None else format_duration(value)
+
+
+def moment(text: str) -> str:
+    """A time in ISO 8601 as people read it, to the minute; other text as it is.
+
+    >>> moment("2026-11-20T12:00:00.123+00:00")
+    '2026-11-20 12:00 UTC'
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    zone = f" {when.tzname()}" if when.tzinfo else ""
+    return f"{when:%Y-%m-%d %H:%M}{zone}"
 
 
 def quantity(value: float | None, unit: str) -> str:

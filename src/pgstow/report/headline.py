@@ -87,18 +87,15 @@ def _interval(document: ReportDocument) -> str:
     shown = document.effect
     if document.after is None or shown is None or shown.low is None or shown.high is None:
         return ""
-    return f" ({shown.confidence:.0%} interval {shown.low:.2g} to {shown.high:.2g} ×)"
+    low, high = f.number(shown.low), f.number(shown.high)
+    return f" ({f.percent(shown.confidence)} interval {low} to {high})"
 
 
 def _change(ratio: float, metric: _Metric) -> tuple[str, bool | None]:
     if abs(ratio - 1) < 0.005:
         return "as before", None
-    if ratio >= 2 or (metric.more_is_better and ratio > 1.2):
-        text = f.times(ratio)
-    elif ratio <= 0.5:
-        text = f"{f.times(1 / ratio)} less"
-    else:
-        text = f.signed_percent((ratio - 1) * 100)
+    is_multiple = metric.more_is_better and ratio > 1.2
+    text = f.times(ratio) if is_multiple else f.signed_percent((ratio - 1) * 100)
     return text, (ratio > 1) == metric.more_is_better
 
 

@@ -65,6 +65,7 @@ def _environment() -> jinja2.Environment:
         "percent": f.percent,
         "duration": f.duration,
         "visible": f.visible,
+        "moment": f.moment,
     }
     environment.filters.update(written)
     return environment

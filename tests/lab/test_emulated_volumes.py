@@ -14,6 +14,7 @@ from pgstow.model import HostCap, Latency
 from pgstow.units import KIB, MIB, Bytes
 
 Fio = Callable[..., dict[str, Any]]
+ATTEMPTS = 4
 
 
 def prepare(lab: Any, *names: str, size: int = 128 * MIB) -> list[Path]:
@@ -26,6 +27,17 @@ def prepare(lab: Any, *names: str, size: int = 128 * MIB) -> list[Path]:
             os.fsync(file.fileno())
     emulate.set_limits(lab.state, True)
     return [lab.mount(name) for name in names]
+
+
+def reaches(measure: Callable[[], float], wanted: float, *, below: float = 0.03) -> None:
+    """A limit is never passed; it is reached too, on a machine that is busy at a later try."""
+    rates = []
+    for _ in range(ATTEMPTS):
+        rates.append(measure())
+        assert rates[-1] < 1.03 * wanted
+        if rates[-1] > (1 - below) * wanted:
+            return
+    pytest.fail(f"wanted {wanted:g}, got {rates}")
 
 
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
@@ -77,22 +89,24 @@ def test_emulated_volumes_map_mounts_to_types(lab: Any) -> None:
 def test_random_reads_keep_to_the_iops(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=3000)
     lab.up()
-    job = fio(*prepare(lab, "data"), rw="randread", bs="8k", iodepth=32)
-    assert job["read"]["iops"] == pytest.approx(3000, rel=0.03)
+    paths = prepare(lab, "data")
+    reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=32)["read"]["iops"], 3000)
 
 
 def test_large_reads_keep_to_the_bytes(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=3000, bytes_per_second=125 * MIB)
     lab.up()
-    job = fio(*prepare(lab, "data"), rw="randread", bs="256k", iodepth=16)
-    assert job["read"]["bw_bytes"] == pytest.approx(125 * MIB, rel=0.03)
+    paths = prepare(lab, "data")
+    reaches(
+        lambda: fio(*paths, rw="randread", bs="256k", iodepth=16)["read"]["bw_bytes"], 125 * MIB
+    )
 
 
 def test_writes_keep_to_the_iops(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=2000)
     lab.up()
-    job = fio(*prepare(lab, "data"), rw="randwrite", bs="8k", iodepth=32)
-    assert job["write"]["iops"] == pytest.approx(2000, rel=0.03)
+    paths = prepare(lab, "data")
+    reaches(lambda: fio(*paths, rw="randwrite", bs="8k", iodepth=32)["write"]["iops"], 2000)
 
 
 def test_two_volumes_share_the_hosts_cap(lab: Any, fio: Fio) -> None:
@@ -100,8 +114,8 @@ def test_two_volumes_share_the_hosts_cap(lab: Any, fio: Fio) -> None:
     lab.want("b", iops=3000)
     lab.cap = HostCap(iops=4000, bytes_per_second=None)
     lab.up()
-    job = fio(*prepare(lab, "a", "b"), rw="randread", bs="8k", iodepth=32)
-    assert job["read"]["iops"] == pytest.approx(4000, rel=0.03)
+    paths = prepare(lab, "a", "b")
+    reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=32)["read"]["iops"], 4000)
 
 
 def test_stripes_add_up(lab: Any, fio: Fio) -> None:
@@ -109,9 +123,11 @@ def test_stripes_add_up(lab: Any, fio: Fio) -> None:
     lab.want("data", volume={"stripes": 4, "size_bytes": size}, iops=1000)
     lab.up()
     assert emulate.read_status(lab.state).volumes[0].size_bytes == 4 * size
-    job = fio(*prepare(lab, "data"), rw="randread", bs="8k", iodepth=64)
+    paths = prepare(lab, "data")
     # Of 64 in flight at random over 4 queues some find a member idle: a little under the sum.
-    assert 0.92 * 4000 < job["read"]["iops"] < 1.03 * 4000
+    reaches(
+        lambda: fio(*paths, rw="randread", bs="8k", iodepth=64)["read"]["iops"], 4000, below=0.08
+    )
 
 
 def test_latency_is_calibrated_on_this_machine(lab: Any, fio: Fio) -> None:
@@ -120,21 +136,26 @@ def test_latency_is_calibrated_on_this_machine(lab: Any, fio: Fio) -> None:
     status = lab.up()
     assert status.compensation_us is not None
     assert 0 < status.compensation_us < 1000
-    job = fio(*prepare(lab, "data"), rw="randread", bs="8k", iodepth=1)
-    # A shared machine adds its own noise: wide, but an uncorrected path would be out of it.
-    assert job["read"]["clat_ns"]["percentile"]["50.000000"] / 1000 == pytest.approx(1000, rel=0.15)
+    paths = prepare(lab, "data")
+    medians_us = []
+    for _ in range(ATTEMPTS):  # other work on the machine only ever adds
+        job = fio(*paths, rw="randread", bs="8k", iodepth=1)
+        medians_us.append(job["read"]["clat_ns"]["percentile"]["50.000000"] / 1000)
+        assert medians_us[-1] > 850
+        if medians_us[-1] < 1150:
+            return
+    pytest.fail(f"wanted a median of 1000 µs, got {medians_us}")
 
 
 def test_limits_can_be_off_and_on_again(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=500)
     lab.up()
-    mounts_prepared = prepare(lab, "data")
+    paths = prepare(lab, "data")
     assert not emulate.set_limits(lab.state, False).volumes[0].limits_enabled
-    job = fio(*mounts_prepared, seconds=1, rw="randread", bs="8k", iodepth=16)
+    job = fio(*paths, seconds=1, rw="randread", bs="8k", iodepth=16)
     assert job["read"]["iops"] > 2000
     emulate.set_limits(lab.state, True)
-    job = fio(*mounts_prepared, seconds=2, rw="randread", bs="8k", iodepth=16)
-    assert job["read"]["iops"] == pytest.approx(500, rel=0.05)
+    reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=16)["read"]["iops"], 500)
 
 
 def test_iops_change_while_in_use(lab: Any, fio: Fio) -> None:
@@ -146,5 +167,4 @@ def test_iops_change_while_in_use(lab: Any, fio: Fio) -> None:
         lab.want("data", iops=2000)
         assert lab.plan() == ["change"]
         lab.up()
-    job = fio(*paths, seconds=2, rw="randread", bs="8k", iodepth=32)
-    assert job["read"]["iops"] == pytest.approx(2000, rel=0.03)
+    reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=32)["read"]["iops"], 2000)

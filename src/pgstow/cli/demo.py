@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +16,10 @@ from pgstow.model.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pgstow.apply import Observer, Outcome
+    from pgstow.apply import Observer
     from pgstow.cli.demo_loop import Demo
     from pgstow.cli.demo_place import Place
-    from pgstow.experiment import WorkloadResult
-    from pgstow.model import Layout, Measurement, Performance, Plan, Profile
+    from pgstow.model import Layout, Measurement, Performance, Plan
 
 
 @app.command()
@@ -49,8 +48,8 @@ def demo(
     told = _Told(error_console(), began)
     with _demo(out, scale, clients, float(window), told) as run:
         shown = _run(run, told)
-    summary = _summary(run.place, shown, time.monotonic() - began)
-    _write(run, out, shown, summary)
+        summary = _summary(run.place, shown, time.monotonic() - began)
+        _write(run, summary)
     if json:
         print_json(summary)
         return
@@ -72,18 +71,13 @@ class _Told:
         )
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Shown:
-    """What the loop gave, for the summary and the page."""
+    """What the loop gave, for the summary."""
 
-    profile: "Profile"
     plan: "Plan"
     before: "Measurement"
     after: "Measurement"
-    profile_after: "Profile"
-    outcomes: "tuple[Outcome, ...]"
-    results: "tuple[WorkloadResult, WorkloadResult]"
-    commands: list[str] = field(default_factory=list)
 
 
 def _prepare(out: Path) -> None:
@@ -146,30 +140,24 @@ def _run(run: "Demo", told: _Told) -> _Shown:
         spec = run.load(update)
     (run.out / "before.toml").write_text(format_layout(run.layout))
     told.say(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
-    with run.start_load(spec) as load:
-        with progress("observing") as update:
-            profile, *window = run.look(run.layout, update)
-        told.say("Planning: the fastest layout for half as much again")
-        plan = run.plan(profile)
-        (run.out / "planned.toml").write_text(format_layout(plan.layout))
-        for volume in plan.layout.volumes:
-            told.say(f"  {volume.name}: {volume.stripes} × {volume.type}")
+    with run.start_load(spec, "before") as load, progress("observing") as update:
+        profile, before = run.look(load, run.layout, update)
+    told.say("Planning: the fastest layout for half as much again")
+    plan = run.plan(profile)
+    (run.out / "planned.toml").write_text(format_layout(plan.layout))
+    told.say(f"Planned: {', '.join(_volumes(plan.layout))}")
+    with run.start_load(spec, "after") as load:
         told.say("Applying it while the load runs")
-        outcomes = run.apply(plan.layout, _watching(told))
+        run.apply(plan.layout, _watching(told))
         told.say("The same load on the new layout: measuring")
         with progress("measuring") as update:
-            profile_after, *window_after = run.look(plan.layout, update)
-        load.stop()
-        results = (load.result(*window), load.result(*window_after))
-    return _Shown(
-        profile=profile,
-        plan=plan,
-        before=run.measure(profile, results[0], run.layout),
-        after=run.measure(profile_after, results[1], plan.layout),
-        profile_after=profile_after,
-        outcomes=outcomes,
-        results=results,
-    )
+            _, after = run.look(load, plan.layout, update)
+    return _Shown(plan, before, after)
+
+
+def _volumes(layout: "Layout") -> Iterator[str]:
+    for volume in layout.volumes:
+        yield f"{volume.name} ({volume.stripes} × {volume.type})"
 
 
 def _watching(told: _Told) -> "Observer":
@@ -216,13 +204,15 @@ def _figures(layout: "Layout", speed: "Performance") -> dict[str, Any]:
     }
 
 
-def _write(run: "Demo", out: Path, shown: _Shown, summary: dict[str, Any]) -> None:
+def _write(run: "Demo", summary: dict[str, Any]) -> None:
     import json
 
-    from pgstow.cli.report import demo_page
+    from pgstow.cli.report import document_of, write_page
+    from pgstow.report import render
 
-    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    (out / "report.html").write_text(demo_page(run, shown), encoding="utf-8")
+    (run.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    title = f"The content platform, 1:{run.scale}, on one gp3 volume and as pgstow planned it"
+    write_page(run.out / "report.html", render(document_of(run.store, run.rules, title=title)))
 
 
 def _closing(summary: dict[str, Any], out: Path, place: "Place") -> Iterator[str]:

@@ -13,7 +13,7 @@ from pgstow.model.errors import PgstowError
 if TYPE_CHECKING:
     from pgstow.apply import Observer, Outcome
     from pgstow.catalog import Catalog
-    from pgstow.experiment import RunningWorkload, WorkloadResult, WorkloadSpec
+    from pgstow.experiment import RunningWorkload, WorkloadSpec
     from pgstow.host.memory_limit import MemoryLimit
     from pgstow.host.server import EmbeddedServer
     from pgstow.model import Layout, Measurement, Plan, Profile
@@ -81,7 +81,7 @@ class Demo:
         self.place.limits(enabled=True)
         return content_platform.workload(loaded.extent, clients=self.clients)
 
-    def start_load(self, spec: "WorkloadSpec") -> "RunningWorkload":
+    def start_load(self, spec: "WorkloadSpec", name: str) -> "RunningWorkload":
         """Start the load in the background; a restart of the server interrupts it, no more."""
         from pgstow import experiment
 
@@ -89,17 +89,22 @@ class Demo:
             spec,
             self.dsn,
             duration_s=_LONGEST_S,
-            log_directory=self.place.directory / "load",
+            log_directory=self.place.directory / name,
             clients=self.clients,
             bindir=self.server.bindir,
             survive_restarts=True,
         )
 
     def look(
-        self, layout: "Layout", progress: Callable[[float, float], None]
-    ) -> tuple["Profile", float, float]:
-        """Observe one window; the profile and when the window began and ended."""
+        self, load: "RunningWorkload", layout: "Layout", progress: Callable[[float, float], None]
+    ) -> "tuple[Profile, Measurement]":
+        """Observe one window of the load, end the load, and measure the window.
+
+        Throughput and latency are the clients'; the rest is the server's and the host's.
+        """
         from pgstow import observe
+        from pgstow.cli.verify import measure
+        from pgstow.model import LatencyMs
 
         time.sleep(_WARM_UP_S)
         began_at = time.time()
@@ -113,8 +118,16 @@ class Demo:
             sleep=time.sleep,
             progress=progress,
         )
+        ended_at = time.time()
+        load.stop()
+        result = load.result(began_at, ended_at)
+        found = measure(profile, layout, self.rules, self.place.provenance)
+        latency = LatencyMs(result.latency.mean_ms, result.latency.p99_ms)
+        performance = replace(found.performance, tps=result.tps, latency_ms=latency)
+        measured = replace(found, performance=performance, tps_samples=result.tps_samples)
         self.store.add("profile", profile)
-        return profile, began_at, time.time()
+        self.store.add("measurement", measured)
+        return profile, measured
 
     def plan(self, profile: "Profile") -> "Plan":
         """The fastest layout for half as much again as the single volume costs."""
@@ -153,18 +166,6 @@ class Demo:
         pid = self.server.pid  # another one, where pg_wal was moved
         self.place.server_runs(processes.identify(pid) if pid else None, self._cgroup)
         return result.outcomes
-
-    def measure(self, seen: "Profile", result: "WorkloadResult", layout: "Layout") -> "Measurement":
-        """A window as a measurement: throughput and latency as the clients saw them."""
-        from pgstow.cli.verify import measure
-        from pgstow.model import LatencyMs
-
-        found = measure(seen, layout, self.rules, self.place.provenance)
-        latency = LatencyMs(result.latency.mean_ms, result.latency.p99_ms)
-        performance = replace(found.performance, tps=result.tps, latency_ms=latency)
-        measured = replace(found, performance=performance, tps_samples=result.tps_samples)
-        self.store.add("measurement", measured)
-        return measured
 
     @property
     def _cgroup(self) -> Path | None:

@@ -87,13 +87,15 @@ def parse_seconds(text: str, option: str) -> float:
 
 def emulated_volumes() -> "tuple[Volume, ...]":
     """The emulated volumes that are up and mounted; none where their record cannot be read."""
-    from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY, StateDirectory
+    import os
 
+    from pgstow import emulate
+
+    directory = os.environ.get("PGSTOW_EMULATOR", str(emulate.DEFAULT_STATE_DIRECTORY))
     try:
-        state = StateDirectory(DEFAULT_STATE_DIRECTORY).read()
+        return tuple(one.volume for one in emulate.emulated_volumes(Path(directory)))
     except (OSError, PgstowError):
         return ()
-    return tuple(entry.volume for entry in (state.volumes if state else ()) if entry.is_mounted)
 
 
 @contextmanager

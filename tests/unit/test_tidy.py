@@ -21,7 +21,6 @@ LINE_COLUMNS_MAX = 100
 # path: lines
 LARGE_MODULES = {
     "crates/device/tests/behaviour.rs": 520,
-    "tests/server/test_observe_server.py": 620,
 }
 # path::function: lines
 LARGE_FUNCTIONS = {"tests/unit/content_platform.py::profile": 65}

@@ -209,7 +209,7 @@ def plan() -> Plan:
         Reason("content.public.articles", "hot (2 × gp3)",
                "asks 4,620 IOPS and 36 MiB/s of 15.5 GiB (298 IOPS per GiB)", "data", 11.2),
         Reason("content.public.analytics_events", "data (gp3)",
-               "asks 4,220 IOPS and 33 MiB/s of 48 GiB (88 IOPS per GiB)", "none: hot misses", None),
+               "asks 4,220 IOPS and 33 MiB/s of 48 GiB (88 per GiB)", "none: too slow", None),
         Reason("content.public.analytics_daily", "hot (2 × gp3)",
                "asks 824 IOPS and 6.4 MiB/s of 2 GiB (412 IOPS per GiB)", "data", 0.0),
     )  # fmt: skip

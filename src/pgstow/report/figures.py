@@ -26,7 +26,7 @@ _WORDS = {
     ),
     "throughput-over-time": (
         "Transactions per second over the run",
-        "One point an interval of sampling. The band is the predicted interval.",
+        "One point for each sampling interval. A band is the predicted interval.",
     ),
     "latency": ("Latency", "Lower is better. A line joins the values of one metric."),
     "commits": (

@@ -1,6 +1,6 @@
 """The page's first words: what changed, by how much, and what it costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pgstow.model import Performance, Provenance
@@ -26,14 +26,15 @@ class _Metric:
     value: Callable[[Performance], float | None]
     written: Callable[[float | None], str]
     more_is_better: bool
+    is_price: bool = False
 
 
 _METRICS = (
     _Metric("Transactions per second", lambda p: p.tps, f.number, True),
     _Metric("Commit latency, p99", lambda p: p.commit_ms.p99, f.milliseconds, False),
     _Metric("Transaction latency, mean", lambda p: p.latency_ms.mean, f.milliseconds, False),
-    _Metric("Storage price per month", lambda p: p.usd_month, f.usd, False),
-    _Metric("Price per 1,000 TPS", lambda p: p.usd_per_1000_tps, f.usd, False),
+    _Metric("Storage price per month", lambda p: p.usd_month, f.usd, False, True),
+    _Metric("Price per 1,000 TPS", lambda p: p.usd_per_1000_tps, f.usd, False, True),
 )
 
 
@@ -66,7 +67,12 @@ def _card(
     if value is None and changed is None:
         return None
     known = [p for p, v in ((one, value), (other, changed)) if p is not None and v is not None]
-    origins = tuple(dict.fromkeys(p.provenance for p in known))
+    origins = [p.provenance for p in known]
+    if metric.is_price:
+        prices = (*document.prices_before, *document.prices_after)
+        documented = [price.provenance for price in prices if price.provenance is not None]
+        per_tps = metric is _METRICS[-1]
+        origins = [*documented, *origins] if per_tps or not documented else documented
     written = None if other is None else metric.written(changed)
     change, better = "", None
     if value and changed:
@@ -75,7 +81,12 @@ def _card(
             change, better = "no difference shown", None
         elif metric.label == _METRICS[0].label:
             change += _interval(document)
-    return Card(metric.label, metric.written(value), written, change, better, origins)
+    return Card(metric.label, metric.written(value), written, change, better, _by_origin(origins))
+
+
+def _by_origin(every: Iterable[Provenance]) -> tuple[Provenance, ...]:
+    """One of each origin: the tag says no more than that."""
+    return tuple({one.origin: one for one in every}.values())
 
 
 def _is_undecided(document: ReportDocument) -> bool:

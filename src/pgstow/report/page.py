@@ -57,6 +57,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
     )
     written: dict[str, Callable[..., str]] = {
         "number": f.number,
@@ -64,11 +65,15 @@ def _environment() -> jinja2.Environment:
         "usd": f.usd,
         "percent": f.percent,
         "duration": f.duration,
-        "visible": f.visible,
         "moment": f.moment,
     }
     environment.filters.update(written)
     return environment
+
+
+def _shown(value: object) -> object:
+    """What the template prints: text on one line in which nothing hides; then it is escaped."""
+    return value if isinstance(value, Markup) else f.visible(str(value))
 
 
 def _parts(document: ReportDocument) -> dict[str, Any]:

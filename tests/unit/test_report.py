@@ -1,0 +1,170 @@
+"""The page: hostile names stay text, nothing is loaded, and every part may be missing."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from html.parser import HTMLParser
+
+import pytest
+import report_samples as samples
+
+from pgstow import verification
+from pgstow.model import RelationId, Warning
+from pgstow.report import ReportDocument, render
+
+FORBIDDEN_TAGS = {"img", "iframe", "object", "embed", "link", "base", "form", "foreignobject"}
+LOADING = ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "formaction")
+
+
+class Page(HTMLParser):
+    """Every tag with its attributes, and the text outside script and style."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self.open:
+            self.text += data
+
+
+def hostile() -> ReportDocument:
+    """A document with hostile text wherever text can come from outside."""
+    text = "".join(samples.HOSTILE[:3]) + "</title></style></script><script>alert(2)</script>"
+    base = samples.document(samples.HOSTILE)
+    assert base.plan is not None
+    outcomes = tuple(
+        replace(
+            one,
+            note=text,
+            step=replace(one.step, subject=text, action=text, undo=text, lock=text),
+        )
+        for one in base.steps
+    )
+    reasons = tuple(
+        replace(reason, subject=text, choice=text, because=text, next_best=text)
+        for reason in base.plan.reasons
+    )
+    return replace(
+        base,
+        title=text,
+        machine=text,
+        server_version=text,
+        steps=outcomes,
+        plan=replace(base.plan, reasons=reasons),
+        warnings=(Warning("x", text, text),),
+        commands=(text,),
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile_page() -> str:
+    return render(hostile())
+
+
+def test_hostile_names_are_text(hostile_page: str) -> None:
+    page = Page(hostile_page)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not FORBIDDEN_TAGS & {tag for tag, _ in page.tags}
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
+    assert "<script>alert(1)</script>" in page.text
+    assert '"><img src=x onerror=alert(1)>' in page.text
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", hostile_page)
+
+
+def test_nothing_is_loaded(hostile_page: str) -> None:
+    for tag, attributes in Page(hostile_page).tags:
+        for name in LOADING:
+            value = attributes.get(name)
+            assert value is None or value.startswith("#"), (tag, name, value)
+    style = "".join(re.findall(r"<style>(.*?)</style>", hostile_page, re.DOTALL))
+    assert "url(" not in style and "@import" not in style
+    assert "http://" not in hostile_page and "https://" not in hostile_page
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', hostile_page)
+    assert policy and "default-src &#39;none&#39;" in policy[1]
+
+
+def without() -> Iterator[ReportDocument]:
+    """The document without each of its parts, and with little."""
+    base = samples.document()
+    empty = ReportDocument("Empty", "2026-11-20T12:00:00+00:00")
+    for field in fields(ReportDocument):
+        if field.name not in ("title", "generated_at"):
+            yield replace(base, **{field.name: getattr(empty, field.name)})
+            yield replace(empty, **{field.name: getattr(base, field.name)})
+    yield empty
+    yield replace(base, plan=None, predicted=None, after=None, comparisons=(), effect=None)
+    yield replace(base, after=None)
+    bare = replace(samples.profile(), host=None, demands=(), commit_ms=(), tps_samples=())
+    yield replace(empty, profile=bare)
+    nothing = replace(bare, server=replace(bare.server, relations=(), settings=()))
+    yield replace(empty, profile=nothing)
+
+
+def test_every_part_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for document in without():
+        page = Page(render(document))
+        assert ("h1", {}) in page.tags
+        assert "None" not in page.text and "nan" not in page.text, document
+        assert not page.open
+
+
+def test_the_whole_page_has_every_section() -> None:
+    html = render(samples.document())
+    page = Page(html)
+    ids = {attributes.get("id") for _, attributes in page.tags}
+    assert ids >= {"layout", "speed", "price", "why", "steps", "relations", "provenance"}
+    assert "4.3 × the transactions per second" in page.text
+    assert "31.2 ms → 4.1 ms" in page.text
+    assert "$12.00 → $32.96 per month" in page.text
+    labels = [a.get("aria-label") for tag, a in page.tags if tag == "svg"]
+    assert len(labels) == 4 + 4 and all(labels)  # two widths of two layouts, four charts
+    scopes = [a.get("scope") for tag, a in page.tags if tag == "th"]
+    assert scopes and all(scopes)
+    found = [a["id"] for _, a in page.tags if a.get("id")]
+    assert len(found) == len(set(found))
+
+
+def test_a_change_that_is_not_shown_is_not_claimed() -> None:
+    base = samples.document()
+    assert base.after is not None
+    noisy = [100.0, 900.0, 300.0, 700.0]
+    effect = verification.effect(noisy, [value * 1.1 for value in noisy])
+    speed = replace(base.after.performance, tps=1400.0)
+    changed = replace(base, after=replace(base.after, performance=speed), effect=effect)
+    text = Page(render(changed)).text
+    assert "No difference in throughput is shown" in text
+    assert "no difference shown" in text
+
+
+def test_thousands_of_relations_do_not_make_a_page_nobody_can_open() -> None:
+    base = samples.profile()
+    relation, demand = base.server.relations[0], base.demands[0]
+    ids = [RelationId("content", "public", f"part_{number:06}") for number in range(20_000)]
+    many = replace(
+        base,
+        server=replace(base.server, relations=tuple(replace(relation, id=i) for i in ids)),
+        demands=tuple(replace(demand, relation=i) for i in ids[:50]),
+    )
+    html = render(ReportDocument("Many", "2026-11-20", profile=many))
+    assert len(html) < 3_000_000
+    assert "18000 less busy relations" in html
+
+
+def test_relations_carry_what_sorts_them() -> None:
+    page = Page(render(samples.document()))
+    values = [float(a["data-value"] or "") for tag, a in page.tags if "data-value" in a]
+    assert len(values) == 5 * len(samples.RELATIONS)

@@ -111,12 +111,17 @@ def test_a_data_directory_in_use_is_refused(directory: Path) -> None:
 def test_programs_out_of_reach_are_copied(directory: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root: a directory that another user cannot enter")
-    found = server.require_embedded()
+    package = server.require_embedded().parent.parent
     hidden = directory / "hidden"
     hidden.mkdir(mode=0o700)
     os.chown(hidden, 0, 0)
-    shutil.copytree(found.parent, hidden / "install", symlinks=True)
-    with EmbeddedServer(directory / "data", bindir=hidden / "install" / "bin") as embedded:
+    for part in ("pginstall18", f"../{package.name}.libs"):
+        source = package / part
+        if source.exists():
+            target = (hidden / package.name / part).resolve()
+            shutil.copytree(source, target, symlinks=True)
+    bindir = hidden / package.name / "pginstall18" / "bin"
+    with EmbeddedServer(directory / "data", bindir=bindir) as embedded:
         assert hidden not in embedded.bindir.parents
         copied = embedded.bindir
         embedded.initialise()

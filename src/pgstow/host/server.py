@@ -234,7 +234,7 @@ class EmbeddedServer:
         if not (bindir / "postgres").exists():
             raise UserError(f"{bindir} has no PostgreSQL server", "name the directory of postgres")
         try:
-            self._run([str(bindir / "postgres"), "--version"], timeout_s=30)
+            self._run([str(bindir / "initdb"), "--version"], timeout_s=30)
         except HostError:
             if self.user is None:
                 raise
@@ -243,10 +243,8 @@ class EmbeddedServer:
         # As with a virtual environment below root's own directory.
         self._copy = Path(tempfile.mkdtemp(prefix="pgstow-postgres-"))
         self._copy.chmod(0o755)
-        install = bindir.resolve().parent
-        shutil.copytree(install, self._copy / install.name, symlinks=True)
-        copied = self._copy / install.name / "bin"
-        self._run([str(copied / "postgres"), "--version"], timeout_s=30)
+        copied = _copy_install(bindir.resolve().parent, self._copy) / "bin"
+        self._run([str(copied / "initdb"), "--version"], timeout_s=30)
         return copied
 
     def _complaint(self, otherwise: str) -> str:
@@ -269,6 +267,17 @@ class EmbeddedServer:
         shutil.rmtree(self.runtime_directory, ignore_errors=True)
         if self._copy is not None:
             shutil.rmtree(self._copy, ignore_errors=True)
+
+
+def _copy_install(install: Path, target: Path) -> Path:
+    """Copy an installation, and the libraries that its wheel has beside the package."""
+    package = install.parent
+    copied = target / package.name / install.name
+    shutil.copytree(install, copied, symlinks=True)
+    libraries = package.parent / f"{package.name}.libs"
+    if libraries.is_dir():
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    return copied
 
 
 def format_settings(settings: Mapping[str, str]) -> str:

@@ -134,9 +134,8 @@ class Bench:
         """Each relation's tablespace."""
         rows = self.execute(
             "SELECT c.relname, coalesce(t.spcname, 'pg_default') FROM pg_class c"
-            " JOIN pg_namespace n ON n.oid = c.relnamespace"
             " LEFT JOIN pg_tablespace t ON t.oid = c.reltablespace"
-            " WHERE n.nspname NOT IN ('pg_catalog', 'information_schema')",
+            " WHERE c.oid >= 16384 AND c.relkind IN ('r', 'm', 'i', 't')",
             database=database,
         )
         return dict(rows)

@@ -1,7 +1,8 @@
 """Move one relation: look again, check space, get the lock without making others wait, watch."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pgstow.apply import prechecks
 from pgstow.apply.context import Context
@@ -14,7 +15,7 @@ from pgstow.workspace.journal import StepRecord
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 10.0
 _PROGRESS_INTERVAL_S = 0.5
-_CLEANING_LOCK_S = 30.0
+_CLEANING_LOCK_S = 2.0  # what cannot be dropped now is dropped when apply runs again
 _ORPHAN_PATIENCE_S = 30.0  # a killed client's statement notices within a second or two
 
 
@@ -40,15 +41,19 @@ def move(context: Context, step_id: int, step: Step) -> Outcome:
     context.journal.remember(
         step_id, {"oid": found.oid, "table_oid": found.table_oid, "indexes": known}
     )
-    started = time.monotonic()
+    note = ""
     if step.argument("method") == "reindex":
-        _rebuild(context, step, found, known, watcher)
+        note = _rebuild(context, step_id, step, found, watcher)
     else:
         _copy(context, step, found, watcher)
-    after = facts.relation_facts(watcher, relation)
-    if after is None or after.tablespace != target or not after.is_valid:
+    if not _has_arrived(watcher, relation, target):
         raise ServerError(f"{relation} is not in {target!r} after its move", "run diff again")
-    return Outcome(step, "done", time.monotonic() - started)
+    return Outcome(step, "done", note=note)
+
+
+def _has_arrived(watcher: Connection, relation: RelationId, target: str) -> bool:
+    found = facts.relation_facts(watcher, relation)
+    return found is not None and found.tablespace == target and found.is_valid
 
 
 def _relation(step: Step) -> RelationId:
@@ -57,13 +62,13 @@ def _relation(step: Step) -> RelationId:
 
 
 def _rebuild(
-    context: Context,
-    step: Step,
-    found: facts.RelationFacts,
-    known: tuple[int, ...],
-    watcher: Connection,
-) -> None:
-    """One patient attempt: what waits here makes only DDL and VACUUM wait, never a query."""
+    context: Context, step_id: int, step: Step, found: facts.RelationFacts, watcher: Connection
+) -> str:
+    """One patient attempt: what waits here makes only DDL and VACUUM wait, never a query.
+
+    It may fail with the new index in place, when some reader keeps the old one from being dropped:
+    then the move is done, and the old one is dropped later.
+    """
     relation = _relation(step)
     session = context.sessions.to_change(relation.database)
     changes.prepare_session(session, lock_timeout_s=context.options.lock_wait_s)
@@ -77,12 +82,15 @@ def _rebuild(
 
     try:
         changes.rebuild_index(session, relation, step.argument("to"), watch)
-    except changes.LockTimeoutError as error:
-        _drop_leftovers(context, step, found.oid, found.table_oid, known)
-        raise _gave_up(context, relation, in_the_way) from error
-    except PgstowError:
-        _drop_leftovers(context, step, found.oid, found.table_oid, known)
+    except PgstowError as error:
+        left = _drop_leftovers(context, step, context.journal.facts(step_id))
+        context.journal.remember(step_id, {"leftovers": bool(left)})
+        if _has_arrived(watcher, relation, step.argument("to")):
+            return f"its old self, {left[0]}, is dropped when apply runs again" if left else ""
+        if isinstance(error, changes.LockTimeoutError):
+            raise _gave_up(context, relation, in_the_way) from error
         raise
+    return ""
 
 
 def _copy(context: Context, step: Step, found: facts.RelationFacts, watcher: Connection) -> None:
@@ -147,9 +155,9 @@ def _named(sessions: list[facts.Session]) -> str:
 
 def _gave_up(
     context: Context, relation: RelationId, in_the_way: list[facts.Session]
-) -> ServerError:
+) -> changes.LockTimeoutError:
     names = ", ".join(str(session) for session in in_the_way[:5]) or "short transactions"
-    return ServerError(
+    return changes.LockTimeoutError(
         f"{relation} was not free within {context.options.lock_wait_s:g} s; in the way: {names}",
         "end those, or give --lock-wait more time, and run apply again",
     )
@@ -183,28 +191,34 @@ def _copy_progress(
 
 def settle(context: Context, record: StepRecord) -> None:
     """After a kill: wait for the orphaned statement, then drop what its rebuild left behind."""
-    oid, table_oid = record.facts.get("oid"), record.facts.get("table_oid")
-    if oid is None or table_oid is None or record.step.relation is None:
+    killed = record.status in ("running", "undoing")
+    if record.step.relation is None or "table_oid" not in record.facts:
+        return
+    if not (killed or record.facts.get("leftovers")):
         return
     watcher = context.sessions.to_watch(record.step.relation.database)
     deadline = time.monotonic() + _ORPHAN_PATIENCE_S
+    table_oid = record.facts["table_oid"]
     while facts.is_rebuilding(watcher, table_oid) and time.monotonic() < deadline:
         context.observer.waiting("waits for the interrupted statement to end")
         time.sleep(0.2)
-    _drop_leftovers(context, record.step, oid, table_oid, record.facts.get("indexes", ()))
+    left = _drop_leftovers(context, record.step, record.facts)
+    context.journal.remember(record.id, {"leftovers": bool(left)})
 
 
-def _drop_leftovers(
-    context: Context, step: Step, oid: int, table_oid: int, known: Sequence[int]
-) -> None:
+def _drop_leftovers(context: Context, step: Step, remembered: Mapping[str, Any]) -> tuple[str, ...]:
+    """Drop what a rebuild that this step began left behind; gives those that could not be."""
     if step.argument("method") != "reindex":
-        return
+        return ()
     relation = _relation(step)
     session = context.sessions.to_change(relation.database)
     changes.prepare_session(session, lock_timeout_s=_CLEANING_LOCK_S)
-    before = frozenset(known)
-    for schema, name in facts.leftover_indexes(session, table_oid, before, (oid, relation.name)):
+    known, original = frozenset(remembered["indexes"]), (remembered["oid"], relation.name)
+    table_oid = remembered["table_oid"]
+    left = []
+    for schema, name in facts.leftover_indexes(session, table_oid, known, original):
         try:
             changes.drop_index_concurrently(session, schema, name)
         except changes.LockTimeoutError:
-            context.observer.waiting(f"leftover index {name} stays until the next apply")
+            left.append(name)
+    return tuple(left)

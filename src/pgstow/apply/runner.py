@@ -98,7 +98,11 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
         return Outcome(step, "undone", note="was so already")
     context.journal.started(record.id, "undoing")
     outcome = _timed(
-        context, record.id, step, lambda: actions.take(context, record.id, step, record.facts)
+        context,
+        record.id,
+        step,
+        lambda: actions.take(context, record.id, step, record.facts),
+        on_failure="done",
     )
     # What could not be taken back is still done, and a later --undo tries it again.
     ended: StepStatus = "undone" if outcome.status == "done" else "done"
@@ -109,15 +113,20 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
 
 def _is_to_be_taken_back(context: Context, record: StepRecord) -> bool:
     """A step that was under way when its run ended counts only if it took effect."""
-    if record.status in ("running", "undoing"):
-        moves.settle(context, record)
+    moves.settle(context, record)
     if record.status != "running" or actions.took_effect(context, record.step):
         return True
     context.journal.finished(record.id, "failed", note="interrupted")
     return False
 
 
-def _timed(context: Context, step_id: int, step: Step, action: Callable[[], Outcome]) -> Outcome:
+def _timed(
+    context: Context,
+    step_id: int,
+    step: Step,
+    action: Callable[[], Outcome],
+    on_failure: StepStatus = "failed",
+) -> Outcome:
     """Run an action; a lock that was not granted is an outcome, anything else is raised."""
     started = time.monotonic()
     try:
@@ -130,7 +139,7 @@ def _timed(context: Context, step_id: int, step: Step, action: Callable[[], Outc
         raise  # likewise
     except PgstowError as error:
         context.journal.finished(
-            step_id, "failed", seconds=time.monotonic() - started, note=str(error)
+            step_id, on_failure, seconds=time.monotonic() - started, note=str(error)
         )
         raise
     return Outcome(step, outcome.status, time.monotonic() - started, outcome.note)
@@ -139,8 +148,8 @@ def _timed(context: Context, step_id: int, step: Step, action: Callable[[], Outc
 def _settle(context: Context, records: Sequence[StepRecord]) -> None:
     """Find out what became of the steps that were under way when the last run ended."""
     for record in records:
+        moves.settle(context, record)
         if record.status == "running":
-            moves.settle(context, record)
             done = actions.took_effect(context, record.step)
             context.journal.finished(
                 record.id,
@@ -149,7 +158,6 @@ def _settle(context: Context, records: Sequence[StepRecord]) -> None:
                 note="interrupted, but complete" if done else "interrupted",
             )
         elif record.status == "undoing":
-            moves.settle(context, record)
             still = actions.took_effect(context, record.step)
             note = "taking it back was interrupted"
             context.journal.finished(record.id, "done" if still else "undone", note=note)

@@ -98,7 +98,11 @@ def _apply(
     found = between(read_state(dsn), wanted, store, prune=prune)
     print_warnings(found.warnings)
     _say_resumed(store, found.state, layout_digest(wanted))
-    if not _agreed(found.steps, yes=yes, dry_run=dry_run, json=json):
+    agreed = _agreed(found.steps, yes=yes, dry_run=dry_run, json=json)
+    unsettled = not (
+        found.steps or dry_run or store.journal.is_settled(found.state.system_identifier)
+    )
+    if not agreed and not unsettled:
         return
     with _interruptible(f"pgstow apply {path}"), _bars() as observer:
         result = apply.run(
@@ -110,7 +114,8 @@ def _apply(
             options=options,
             observer=observer,
         )
-    _report(result, json=json)
+    if found.steps:
+        _report(result, json=json)
 
 
 def _undo(

@@ -140,10 +140,11 @@ class _Found:
         self.profile_after: Profile | None = self._since(store, "profile", Profile)
         if self.after is None:
             self.profile_after = None
-        predicted = self.plan.prediction if self.plan else store.latest("prediction", Prediction)
-        if predicted and self.after and predicted.layout != self.after.layout:
-            predicted = None  # another layout was made than the one that was predicted
-        self.predicted: Prediction | None = predicted
+        latest = store.latest("prediction", Prediction)
+        known = [p for p in (self.plan.prediction if self.plan else None, latest) if p is not None]
+        if self.after is not None:  # another layout may have been made than was planned
+            known = [p for p in known if p.layout == self.after.layout]
+        self.predicted: Prediction | None = known[0] if known else None
 
     def before(self, rules: "Catalog") -> "Measurement | None":
         """What was measured before the plan; else what its profile says."""

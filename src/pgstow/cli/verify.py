@@ -66,6 +66,7 @@ def verify(
                 stop=stop,
             )
         measured = measure(profile, predicted.layout, rules, origin(predicted.layout))
+        store.add("prediction", predicted)
         store.add("profile", profile)
         store.add("measurement", measured)
     found = verification.compare(

@@ -84,6 +84,7 @@ def aggregate(observation: Observation) -> Profile:
             *_doubts(wal, background, changes, observation),
         ),
         commit_ms=observation.commit_ms,
+        tps_samples=tuple(_transactions(i) / i.seconds for i in kept),
     )
 
 
@@ -177,17 +178,26 @@ def _databases(
     own: Callable[[ServerSample], float] = lambda _: 0.0,
 ) -> Rate:
     """The rate of a counter over all databases, without what pgstow itself caused."""
+    return rate(kept, lambda interval: _over_databases(interval, counter, own))
 
-    def amount(interval: Interval) -> float:
-        before, after = interval.before.server, interval.after.server
-        total = sum(
-            counter(now) - counter(before.databases.get(name, _NEW))
-            for name, now in after.databases.items()
-        )
-        # A session reports its last statements a little late, so own ones may outnumber all.
-        return max(0.0, total - (own(after) - own(before)))
 
-    return rate(kept, amount)
+def _over_databases(
+    interval: Interval,
+    counter: Callable[[DatabaseCounters], float],
+    own: Callable[[ServerSample], float],
+) -> float:
+    """What a counter rose by in one interval, summed over all databases."""
+    before, after = interval.before.server, interval.after.server
+    total = sum(
+        counter(now) - counter(before.databases.get(name, _NEW))
+        for name, now in after.databases.items()
+    )
+    # A session reports its last statements a little late, so own ones may outnumber all.
+    return max(0.0, total - (own(after) - own(before)))
+
+
+def _transactions(interval: Interval) -> float:
+    return _over_databases(interval, lambda d: d.transactions, lambda s: s.own_transactions)
 
 
 def _activity(kept: Sequence[Interval]) -> Activity:
@@ -206,7 +216,7 @@ def _activity(kept: Sequence[Interval]) -> Activity:
     if active.mean == 0:  # track_activities is off, or one statement outlasts the period
         active = gauge([sample.busy_backends for sample in samples])
     return Activity(
-        transactions=_databases(kept, lambda d: d.transactions, lambda s: s.own_transactions),
+        transactions=rate(kept, _transactions),
         write_transactions=rate(kept, written),
         active_sessions=active,
         client_backends=gauge([sample.client_backends for sample in samples]),

@@ -196,6 +196,14 @@ class Journal:
             "WHERE kind = 'move wal' AND status IN ('running', 'undoing') ORDER BY id"
         )
 
+    def is_settled(self, server: str) -> bool:
+        """Whether the last run on a server left nothing open: no step under way, no leftovers."""
+        last = self.last_run(server)
+        return last is None or not any(
+            record.status in ("running", "undoing") or record.facts.get("leftovers")
+            for record in self.steps(last.id)
+        )
+
     def made_tablespaces(self, server: str) -> frozenset[str]:
         """Tablespaces that runs on this server made and nobody took back."""
         rows = self._connection.execute(

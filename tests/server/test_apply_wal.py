@@ -1,0 +1,177 @@
+"""Moving pg_wal on real servers: away, to another volume, home; killed at every phase."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apply_samples import Bench
+from local_server import LocalServer
+
+PHASES = (
+    "after first copy",
+    "before stop",
+    "after stop",
+    "after copy",
+    "between renames",
+    "after switch",
+    "before start",
+    "after start",
+    "before clean",
+    "after clean",
+)
+# A run of apply that kills itself at a phase: what kill -9 at that moment does.
+KILLED = """
+import functools, os, signal, sys
+from pgstow.apply import wal
+
+def hook(phase):
+    if phase == {phase!r}:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+wal.move = functools.partial(wal.move, hook=hook)
+from pgstow.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def bench(own_server: LocalServer) -> Iterator[Bench]:
+    found = Bench.of(own_server)
+    found.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 1000)"
+    )
+    yield found
+
+
+def wal_path(bench: Bench) -> Path:
+    return (bench.server.data / "pg_wal").resolve()
+
+
+def check_whole(bench: Bench, rows: int = 1000) -> None:
+    """The server runs, has its data, writes, checkpoints, and there is one pg_wal only."""
+    assert bench.execute("SELECT count(*) FROM t") == [(rows,)]
+    bench.execute("INSERT INTO t VALUES (0)", "CHECKPOINT", "DELETE FROM t WHERE id = 0")
+    bench.execute("SELECT pg_switch_wal()", "CHECKPOINT")
+    names = {path.name for path in bench.server.data.iterdir() if path.name.startswith("pg_wal")}
+    assert names == {"pg_wal"}
+
+
+def killed_at(bench: Bench, phase: str, *arguments: str) -> None:
+    command = [sys.executable, "-c", KILLED.format(phase=phase), *bench.command(*arguments)[3:]]
+    result = subprocess.run([*command, "--yes"], text=True, capture_output=True, check=False)
+    assert result.returncode == -signal.SIGKILL, result.stderr + result.stdout
+
+
+def test_there_and_back(bench: Bench) -> None:
+    home = wal_path(bench)
+    options = bench.execute("SELECT current_setting('port'), pg_postmaster_start_time()::text")
+    bench.apply_layout(bench.layout(wal="wal"), "--restart")
+    assert wal_path(bench) == bench.directory / "wal" / "pg_wal"
+    assert (bench.server.data / "pg_wal").is_symlink()
+    assert wal_path(bench).stat().st_mode & 0o777 == 0o700
+    check_whole(bench)
+    after = bench.execute("SELECT current_setting('port'), pg_postmaster_start_time()::text")
+    assert after[0][0] == options[0][0]
+    assert after[0][1] != options[0][1]
+
+    kept = bench.apply("--undo")  # without leave to restart it stays
+    assert "run again with --restart" in kept.stdout
+    undone = bench.apply("--undo", "--restart")
+    assert undone.returncode == 0, undone.stderr
+    assert wal_path(bench) == home
+    assert not (bench.server.data / "pg_wal").is_symlink()
+    assert not (bench.directory / "wal" / "pg_wal").exists()
+    check_whole(bench)
+
+
+def test_from_volume_to_volume(bench: Bench) -> None:
+    bench.apply_layout(bench.layout(wal="wal"), "--restart")
+    bench.apply_layout(bench.layout(wal="fast"), "--restart")
+    assert wal_path(bench) == bench.directory / "fast" / "pg_wal"
+    assert not (bench.directory / "wal" / "pg_wal").exists()
+    check_whole(bench)
+
+
+def test_the_server_keeps_its_options(bench: Bench) -> None:
+    bench.server.pg_ctl("stop", "--mode=fast")
+    bench.server.pg_ctl("start", "-o", "-c work_mem=7MB -c 'search_path=\"a b\", public'")
+    bench.apply_layout(bench.layout(wal="wal"), "--restart")
+    assert bench.execute("SHOW work_mem") == [("7MB",)]
+    check_whole(bench)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_and_taken_up_again(make_server, phase: str) -> None:  # type: ignore[no-untyped-def]
+    server = make_server(15 if PHASES.index(phase) % 2 else 18)
+    bench = Bench.of(server)
+    bench.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
+    path = str(bench.write(bench.layout(wal="wal")))
+    killed_at(bench, phase, path, "--restart")
+    result = bench.apply(path, "--restart")
+    assert result.returncode == 0, result.stderr
+    assert wal_path(bench) == bench.directory / "wal" / "pg_wal"
+    check_whole(bench)
+    killed_at(bench, phase, "--undo", "--restart")
+    result = bench.apply(path)  # recovers: home where that is safe, or on to the end
+    assert result.returncode == 0, result.stderr
+    check_whole(bench)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_and_given_up(make_server, phase: str) -> None:  # type: ignore[no-untyped-def]
+    server = make_server(18 if PHASES.index(phase) % 2 else 15)
+    bench = Bench.of(server)
+    bench.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
+    home = wal_path(bench)
+    path = str(bench.write(bench.layout(wal="wal")))
+    killed_at(bench, phase, path, "--restart")
+    result = bench.apply("--undo")  # no leave to restart: back if the new one was never used
+    assert result.returncode == 0, result.stderr
+    started = PHASES.index(phase) >= PHASES.index("after start")
+    assert (wal_path(bench) == home) is not started
+    check_whole(bench)
+    if started:
+        assert bench.apply("--undo", "--restart").returncode == 0
+        assert wal_path(bench) == home
+        check_whole(bench)
+    assert not (bench.directory / "wal" / "pg_wal").exists()
+
+
+def test_a_server_someone_started_meanwhile_is_not_harmed(bench: Bench) -> None:
+    """Killed after the switch, then started by hand: from then on only the new pg_wal is good."""
+    path = str(bench.write(bench.layout(wal="wal")))
+    killed_at(bench, "after switch", path, "--restart")
+    bench.server.start()
+    bench.execute("INSERT INTO t SELECT generate_series(1001, 2000)")
+    bench.server.stop("immediate")
+    result = bench.apply(path)  # no leave to restart, but the server is down and must come up
+    assert result.returncode == 0, result.stderr
+    assert wal_path(bench) == bench.directory / "wal" / "pg_wal"
+    check_whole(bench, 2000)
+
+
+def test_a_target_that_is_in_use_is_refused(bench: Bench) -> None:
+    target = bench.directory / "wal" / "pg_wal"
+    target.mkdir()
+    (target / "000000010000000000000001").write_text("someone's")
+    result = bench.apply(str(bench.write(bench.layout(wal="wal"))), "--restart")
+    assert result.returncode == 2
+    assert "is not empty" in result.stderr
+    check_whole(bench)
+    assert (target / "000000010000000000000001").read_text() == "someone's"
+
+
+def test_a_server_that_does_not_start_there_comes_back(bench: Bench) -> None:
+    """The copy cannot be reached by the server's user: everything is put back."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make a directory the server cannot enter")
+    path = str(bench.write(bench.layout(wal="wal")))
+    (bench.directory / "wal").chmod(0o700)
+    result = bench.apply(path, "--restart")
+    assert result.returncode == 1, result.stderr
+    assert wal_path(bench) == bench.server.data / "pg_wal"
+    check_whole(bench)

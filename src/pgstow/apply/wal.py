@@ -68,7 +68,10 @@ class UnfinishedError(HostError):
 
 def is_there(data_directory: str, step: Step) -> bool:
     """Whether pg_wal is where the step is to bring it."""
-    return os.path.realpath(f"{data_directory}/pg_wal") == os.path.realpath(step.argument("to"))
+    target = Path(step.argument("to"))
+    real = os.path.realpath(f"{data_directory}/pg_wal")
+    # The target itself may be the link, which leads away from where the files are wanted.
+    return real == os.path.join(os.path.realpath(target.parent), target.name)  # noqa: PTH118
 
 
 def move(context: Context, step_id: int, step: Step, hook: Hook = lambda _: None) -> Outcome:

@@ -30,7 +30,7 @@ from pgstow.apply import wal
 
 def hook(phase):
     if phase == {phase!r}:
-        os.kill(os.getpid(), signal.SIGKILL)
+        {action}
 
 wal.move = functools.partial(wal.move, hook=hook)
 from pgstow.cli import main
@@ -61,7 +61,8 @@ def check_whole(bench: Bench, rows: int = 1000) -> None:
 
 
 def killed_at(bench: Bench, phase: str, *arguments: str) -> None:
-    command = [sys.executable, "-c", KILLED.format(phase=phase), *bench.command(*arguments)[3:]]
+    script = KILLED.format(phase=phase, action="os.kill(os.getpid(), signal.SIGKILL)")
+    command = [sys.executable, "-c", script, *bench.command(*arguments)[3:]]
     result = subprocess.run([*command, "--yes"], text=True, capture_output=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr + result.stdout
 
@@ -139,6 +140,46 @@ def test_killed_and_given_up(make_server, phase: str) -> None:  # type: ignore[n
         assert wal_path(bench) == home
         check_whole(bench)
     assert not (bench.directory / "wal" / "pg_wal").exists()
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_ctrl_c_leaves_the_server_running(make_server, phase: str) -> None:  # type: ignore[no-untyped-def]
+    bench = Bench.of(make_server(15))
+    bench.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")
+    path = str(bench.write(bench.layout(wal="wal")))
+    script = KILLED.format(phase=phase, action="raise KeyboardInterrupt")
+    command = [sys.executable, "-c", script, *bench.command(path, "--restart", "--yes")[3:]]
+    result = subprocess.run(command, text=True, capture_output=True, check=False)
+    assert result.returncode == 130, result.stderr
+    assert bench.execute("SELECT count(*) FROM t") == [(1000,)]
+    again = bench.apply(path, "--restart")
+    assert again.returncode == 0, again.stderr
+    assert wal_path(bench) == bench.directory / "wal" / "pg_wal"
+    check_whole(bench)
+
+
+def test_the_server_stays_in_its_control_group(bench: Bench) -> None:
+    """A memory limit on the server outlives the restart."""
+    pid = int((bench.server.data / "postmaster.pid").read_text().split()[0])
+    ours = Path("/proc/self/cgroup").read_text().splitlines()
+    line = next((line for line in ours if ":memory:" in line or line.startswith("0::")), None)
+    if line is None or os.geteuid() != 0:
+        pytest.skip("needs root and control groups")
+    root = Path("/sys/fs/cgroup/memory" if ":memory:" in line else "/sys/fs/cgroup")
+    group = root / f"pgstow-test-{pid}"
+    try:
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(pid))
+    except OSError as error:
+        pytest.skip(f"needs a control group: {error}")
+    try:
+        bench.apply_layout(bench.layout(wal="wal"), "--restart")
+        after = (bench.server.data / "postmaster.pid").read_text().split()[0]
+        assert after != str(pid)
+        assert after in (group / "cgroup.procs").read_text().split()
+        bench.server.stop()
+    finally:
+        group.rmdir()
 
 
 def test_a_server_someone_started_meanwhile_is_not_harmed(bench: Bench) -> None:

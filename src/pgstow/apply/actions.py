@@ -75,11 +75,7 @@ def _create_tablespace(context: Context, step_id: int, step: Step) -> Outcome:
 
 def _set_setting(context: Context, step_id: int | None, step: Step) -> Outcome:
     name, session = step.argument("setting"), context.sessions.to_change()
-    before = facts.setting_facts(session, name)
-    if before is None:
-        raise LayoutError(
-            f"this server has no setting {name!r}", "take it out of [postgres.settings]"
-        )
+    before = prechecks.check_setting(context, name)
     own = before.own_value
     back: Pairs = (("setting", name), ("reset", "") if own is None else ("value", own))
     if step_id is not None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from pgstow.apply.context import Context
 from pgstow.host import directories
-from pgstow.model import HostError, ServerState, Step, Warning
+from pgstow.model import HostError, LayoutError, ServerState, Step, Warning
+from pgstow.postgres import facts
 from pgstow.units import MIB, format_size
 
 # A copy needs its size and some slack; an index that is rebuilt also sorts.
@@ -15,6 +16,9 @@ _SLACK_BYTES = 16 * MIB
 
 def check(context: Context, steps: Sequence[Step]) -> tuple[Warning, ...]:
     """Refuse what cannot work; warn of what only the server's own machine can tell."""
+    for step in steps:
+        if step.kind == "set setting":
+            check_setting(context, step.argument("setting"))
     if not context.state.is_local:
         return _by_hand(steps)
     for step in steps:
@@ -22,6 +26,17 @@ def check(context: Context, steps: Sequence[Step]) -> tuple[Warning, ...]:
             check_directory(context, step)
     _check_space(context, steps)
     return _wal_space(context.state, steps)
+
+
+def check_setting(context: Context, name: str) -> facts.SettingFacts:
+    """The setting as it is now; refuses one that this version of the server does not have."""
+    found = facts.setting_facts(context.sessions.to_watch(), name)
+    if found is None:
+        raise LayoutError(
+            f"setting {name!r} does not exist in PostgreSQL {context.state.version}",
+            "take it out of [postgres.settings]",
+        )
+    return found
 
 
 def check_directory(context: Context, step: Step) -> None:

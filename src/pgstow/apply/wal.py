@@ -96,6 +96,10 @@ def move(context: Context, step_id: int, step: Step, hook: Hook = lambda _: None
         except PgstowError as error:
             _back_out(prepared, error)
             raise
+        except KeyboardInterrupt:
+            if not _ran_on_copy(prepared):  # else the server is up, or about to be
+                abandon(prepared)
+            raise
     context.sessions.lock()
     return Outcome(step, "done")
 

@@ -42,7 +42,7 @@ def change_errors(doing: str) -> Iterator[None]:
     """Turn what psycopg raises into errors that say what was being done and what to do."""
     try:
         yield
-    except psycopg.errors.LockNotAvailable as error:
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
         raise LockTimeoutError(f"{doing}: the lock was not granted in time") from error
     except psycopg.errors.QueryCanceled as error:
         raise CancelledError(f"{doing}: {_first_line(error)}", "run apply again") from error

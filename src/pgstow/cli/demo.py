@@ -142,8 +142,8 @@ def _run(run: "Demo", told: _Told) -> _Shown:
     told.say(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
     with run.start_load(spec, "before") as load, progress("observing") as update:
         profile, before = run.look(load, run.layout, update)
-    told.say("Planning: the fastest layout for half as much again")
-    plan = run.plan(profile)
+    told.say("Planning: the fastest layout for half as much again, commits four times as fast")
+    plan = run.plan(before, profile)
     (run.out / "planned.toml").write_text(format_layout(plan.layout))
     told.say(f"Planned: {', '.join(_volumes(plan.layout))}")
     with run.start_load(spec, "after") as load:

@@ -3,6 +3,7 @@
 Command modules import only typer at their top, so that ``--help`` answers at once.
 """
 
+import signal
 import sys
 from typing import Any
 
@@ -55,6 +56,8 @@ def main() -> None:
     debug = "--debug" in sys.argv
     if debug:  # accepted before or after the command's name
         sys.argv = [sys.argv[0], "--debug", *(a for a in sys.argv[1:] if a != "--debug")]
+    # Ended by another program, it cleans up as for Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         app(standalone_mode=True)
     except PgstowError as error:

@@ -16,7 +16,7 @@ _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 10.0
 _PROGRESS_INTERVAL_S = 0.5
 _CLEANING_LOCK_S = 2.0  # what cannot be dropped now is dropped when apply runs again
-_ORPHAN_PATIENCE_S = 30.0  # a killed client's statement notices within a second or two
+_ORPHAN_PATIENCE_S = 5.0  # a killed client's statement notices within a second or two
 
 
 def move(context: Context, step_id: int, step: Step) -> Outcome:
@@ -190,20 +190,31 @@ def _copy_progress(
 
 
 def settle(context: Context, record: StepRecord) -> None:
-    """After a kill: wait for the orphaned statement, then drop what its rebuild left behind."""
-    killed = record.status in ("running", "undoing")
-    if record.step.relation is None or "table_oid" not in record.facts:
+    """After a kill: wait for the orphaned statement, then drop what a rebuild left behind."""
+    if record.status in ("running", "undoing"):
+        _await_orphan(context, record)
+    elif not record.facts.get("leftovers"):
         return
-    if not (killed or record.facts.get("leftovers")):
+    if record.step.relation is not None and "table_oid" in record.facts:
+        left = _drop_leftovers(context, record.step, record.facts)
+        context.journal.remember(record.id, {"leftovers": bool(left)})
+
+
+def _await_orphan(context: Context, record: StepRecord) -> None:
+    """The killed client's statement may still be under way, and may yet succeed."""
+    backend = record.facts.get("backend")
+    if backend is None:
         return
-    watcher = context.sessions.to_watch(record.step.relation.database)
+    identity = (backend[0], backend[1])
+    watcher = context.sessions.to_watch()
     deadline = time.monotonic() + _ORPHAN_PATIENCE_S
-    table_oid = record.facts["table_oid"]
-    while facts.is_rebuilding(watcher, table_oid) and time.monotonic() < deadline:
+    is_ended = False
+    while facts.is_backend_there(watcher, identity):
         context.observer.waiting("waits for the interrupted statement to end")
-        time.sleep(0.2)
-    left = _drop_leftovers(context, record.step, record.facts)
-    context.journal.remember(record.id, {"leftovers": bool(left)})
+        if time.monotonic() > deadline and not is_ended:
+            changes.end_session(watcher, identity[0])
+            is_ended = True
+        time.sleep(0.1)
 
 
 def _drop_leftovers(context: Context, step: Step, remembered: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pgstow.apply.sessions import Sessions
 from pgstow.apply.values import Observer, Options, Outcome, Result
 from pgstow.apply.wal import UnfinishedError
 from pgstow.model import PgstowError, ServerState, Step
+from pgstow.postgres import facts
 from pgstow.postgres.changes import LockTimeoutError
 from pgstow.workspace.journal import Journal, StepRecord, StepStatus
 
@@ -83,7 +84,7 @@ def _take(context: Context, step_id: int, step: Step) -> Outcome:
     if actions.took_effect(context, step):
         context.journal.finished(step_id, "skipped", note="already so")
         return Outcome(step, "skipped", note="already so")
-    context.journal.started(step_id)
+    _begin(context, step_id, step, "running")
     outcome = _timed(context, step_id, step, lambda: actions.take(context, step_id, step))
     context.journal.finished(
         step_id, outcome.status, seconds=outcome.seconds, bytes=step.bytes, note=outcome.note
@@ -96,7 +97,7 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
     if actions.took_effect(context, step):
         context.journal.finished(record.id, "undone", note="was so already")
         return Outcome(step, "undone", note="was so already")
-    context.journal.started(record.id, "undoing")
+    _begin(context, record.id, step, "undoing")
     outcome = _timed(
         context,
         record.id,
@@ -109,6 +110,13 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
     context.journal.finished(record.id, ended, seconds=outcome.seconds, note=outcome.note)
     status: StepStatus = "undone" if outcome.status == "done" else outcome.status
     return Outcome(step, status, outcome.seconds, outcome.note)
+
+
+def _begin(context: Context, step_id: int, step: Step, status: StepStatus) -> None:
+    """Write down that a step begins, and in which session, should nobody be left to end it."""
+    backend = facts.backend_identity(context.sessions.to_change(step.database))
+    context.journal.remember(step_id, {"backend": backend})
+    context.journal.started(step_id, status)
 
 
 def _is_to_be_taken_back(context: Context, record: StepRecord) -> bool:

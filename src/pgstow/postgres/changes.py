@@ -208,6 +208,12 @@ def checkpoint(connection: Connection) -> None:
         connection.execute("CHECKPOINT")
 
 
+def end_session(connection: Connection, pid: int) -> None:
+    """Terminate a session of ours whose client is gone."""
+    with change_errors(f"ending session {pid}"):
+        connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+
 def try_lock(connection: Connection) -> int | None:
     """Take the advisory lock for this session; None: taken, else the holder's pid (0: unknown)."""
     with change_errors("taking the advisory lock"):

@@ -155,15 +155,6 @@ def leftover_indexes(
     return tuple(found)
 
 
-def is_rebuilding(connection: Connection, table_oid: int) -> bool:
-    """Whether some session builds an index on a table now."""
-    with change_errors("looking for index builds"):
-        row = connection.execute(
-            "SELECT count(*) FROM pg_stat_progress_create_index WHERE relid = %s", (table_oid,)
-        ).fetchone()
-    return bool(row and row[0])
-
-
 # Share of a REINDEX CONCURRENTLY at which each of its phases begins and how much it is, by the
 # names in pg_stat_progress_create_index (src/backend/catalog/system_views.sql). Assumed: the build
 # reads the table and writes the index, the validation reads the table again.
@@ -277,6 +268,27 @@ def is_in_recovery(connection: Connection) -> bool:
 def backend_pid(connection: Connection) -> int:
     """The server process of a session."""
     return connection.info.backend_pid
+
+
+def backend_identity(connection: Connection) -> tuple[int, str]:
+    """The server process of a session, and when it began: together not reused."""
+    with change_errors("asking for the session's process"):
+        row = connection.execute(
+            "SELECT pid, extract(epoch FROM backend_start)::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def is_backend_there(connection: Connection, identity: tuple[int, str]) -> bool:
+    """Whether that very session still exists."""
+    with change_errors("looking for a session"):
+        row = connection.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+            " AND extract(epoch FROM backend_start)::text = %s",
+            identity,
+        ).fetchone()
+    return row is not None
 
 
 def server_places(connection: Connection) -> tuple[str, str]:

@@ -274,7 +274,8 @@ def backend_identity(connection: Connection) -> tuple[int, str]:
     """The server process of a session, and when it began: together not reused."""
     with change_errors("asking for the session's process"):
         row = connection.execute(
-            "SELECT pid, extract(epoch FROM backend_start)::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+            "SELECT pid, extract(epoch FROM backend_start)::text"
+            " FROM pg_stat_activity WHERE pid = pg_backend_pid()"
         ).fetchone()
     assert row is not None
     return row[0], row[1]

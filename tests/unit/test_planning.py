@@ -7,7 +7,7 @@ import pytest
 
 from pgstow import catalog
 from pgstow.layout_file import format_layout, parse_layout
-from pgstow.model import Goal, HostSpec, InfeasibleError, UserError
+from pgstow.model import Goal, HostSpec, InfeasibleError, Rate, UserError
 from pgstow.planning import plan
 from pgstow.planning.needs import flush_rate, response_budget_us
 from pgstow.prediction import workload_of
@@ -99,6 +99,16 @@ def test_each_reason_names_its_opposite() -> None:
     assert articles.choice.startswith("a new")
     assert "data" in articles.next_best
     assert articles.next_best_usd_month is None or articles.next_best_usd_month > 10
+
+
+def test_clients_that_think_are_more_when_more_is_asked() -> None:
+    idle = replace(
+        PROFILE,
+        activity=replace(PROFILE.activity, active_sessions=Rate(2.0), client_backends=Rate(8.0)),
+    )
+    found = plan(idle, Goal(tps=2 * content_platform.TPS), CATALOG)
+    assert found.prediction.performance.tps >= 2 * content_platform.TPS * 0.98
+    assert [w.code for w in found.warnings].count("more-clients") == 1
 
 
 def test_group_commit_never_flushes_faster_than_the_device() -> None:

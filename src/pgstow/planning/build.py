@@ -81,6 +81,8 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
             throughput=provisioned_rate,
         )
     beside = PurePosixPath(present.volume(present.postgres.data).mount).parent
+    if beside == PurePosixPath("/"):
+        beside = PurePosixPath("/mnt")
     return Volume(
         name=name,
         type=shape.type,

@@ -6,6 +6,7 @@ solved again. The bound comes from the programme before any tightening, so the g
 all that tightening and rounding cost.
 """
 
+import math
 from dataclasses import dataclass, field, replace
 
 from pgstow.model import (
@@ -86,7 +87,7 @@ class _Planner:
 
     def check(self, layout: Layout) -> Prediction:
         """What the simulator says of a layout."""
-        return predict(self.profile, layout, self.catalog)
+        return predict(self.profile, layout, self.catalog, clients=self.workload.clients)
 
 
 def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
@@ -100,13 +101,14 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
             "the present layout says platform local, whose volumes have no prices",
             "observe with --layout FILE that says the platform, region, instance and volumes",
         )
-    workload = workload_of(profile)
+    seen = workload_of(profile)
+    workload = replace(seen, clients=_clients(seen, goal))
     shapes = candidates(profile.layout, goal, catalog)
     planner = _Planner(
         profile, goal, catalog, workload, shapes, catalog.host_cap(profile.layout.host)
     )
     planner.allowed = _allowed(profile, goal, shapes)
-    present = planner.check(profile.layout)
+    present = predict(profile, profile.layout, catalog)
     if goal.budget_usd_month is None:
         tps = goal.tps or min(workload.transactions_per_second, present.performance.tps)
         found = _cheapest(planner, tps)
@@ -122,7 +124,7 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
         gap_pct=(price - bound) / bound * 100 if bound > 0 else 0.0,
         bound_usd_month=bound,
         reasons=reasons(found.solution, found.problem),
-        warnings=(*catalog.check(found.layout), *_warnings(goal, found)),
+        warnings=(*catalog.check(found.layout), *_warnings(goal, found, seen, workload)),
     )
 
 
@@ -295,8 +297,33 @@ def _conflict(planner: _Planner, tps: float, tight: Tightening) -> str:
     return f"what stands in the way: {', '.join(names)}"
 
 
-def _warnings(goal: Goal, found: _Found) -> tuple[Warning, ...]:
+def _clients(seen: Workload, goal: Goal) -> int:
+    """How many clients ask for the wanted TPS.
+
+    Clients that mostly wait for answers ask more often where answers come sooner. Those that mostly
+    think do not: there more transactions are more clients, in proportion.
+    """
+    thinking = seen.transactions_per_second * seen.think_us / 1e6
+    if goal.tps is None or thinking <= seen.clients / 2:
+        return seen.clients
+    growth = goal.tps / seen.transactions_per_second
+    return max(seen.clients, math.ceil(seen.clients * growth))
+
+
+def _warnings(goal: Goal, found: _Found, seen: Workload, workload: Workload) -> tuple[Warning, ...]:
+    warnings = []
     commit = found.prediction.performance.commit_ms.p99
-    if goal.budget_usd_month is not None and goal.commit_p99_ms and commit is None:
-        return (Warning("no-commits", "the profile saw no commits, so none could be predicted"),)
-    return ()
+    if goal.commit_p99_ms is not None and commit is None:
+        warnings.append(
+            Warning("no-commits", "the profile saw no commits, so none could be predicted")
+        )
+    if workload.clients > seen.clients:
+        warnings.append(
+            Warning(
+                "more-clients",
+                f"the plan's load is {workload.clients} clients: the {seen.clients} that were seen "
+                f"think for {seen.think_us / 1000:,.1f} ms between transactions, and cannot ask "
+                "for more",
+            )
+        )
+    return tuple(warnings)

@@ -1,5 +1,6 @@
 """Predict speed and price of any layout from a profile."""
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pgstow.model import (
@@ -34,13 +35,18 @@ class PricedCatalog(DeviceCatalog, Protocol):
         """The price of one volume."""
 
 
-def predict(profile: Profile, layout: Layout, catalog: PricedCatalog) -> Prediction:
+def predict(
+    profile: Profile, layout: Layout, catalog: PricedCatalog, *, clients: int | None = None
+) -> Prediction:
     """Predict throughput, latency, utilisation and price of ``layout`` under ``profile``'s load.
 
-    The load is closed: as many clients as were seen, each asking again when it was answered.
+    The load is closed: as many clients as were seen (or ``clients``), each asking again when it
+    was answered and has thought for as long as it was seen to think.
     """
     workload = workload_of(profile)
     overhead_us, residual = _calibrate(profile, workload, catalog)
+    if clients is not None:
+        workload = replace(workload, clients=clients)
     answer = _simulated(profile, workload, layout, catalog, overhead_us)
     return _prediction(workload, layout, catalog, answer, residual)
 

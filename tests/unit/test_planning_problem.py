@@ -59,6 +59,7 @@ def _cost(units: tuple[Unit, ...], shapes: tuple[Shape, ...], choice: tuple[int,
         if sum(u.needs[shape.key].bytes_per_s for u in on) > shape.max_bytes_per_s:
             return float("inf")
         total += shape.usd_per_gib * max(shape.min_gib, math.ceil(sum(u.gib for u in on)))
+        total += 0.01  # every volume is a new one here
         total += sum(0.0002 * max(u.gib, 0.001) for u in on)
     return total
 

@@ -6,7 +6,8 @@ Variables, for units u (a relation, a bundle of cold ones, the WAL, temporary fi
     y[c]   in {0,1}   shape c is bought (or kept)
     s[c], p[c], t[c]  its GiB (whole ones of each member), provisioned IOPS and MiB/s
 
-Minimise   sum_c  gib$ s + iops$ (p - included y) + mibps$ (t - included y)  + moves
+Minimise   sum_c  gib$ s + iops$ (p - free y) + mibps$ (t - included y)  + a little for moves
+           and for each new volume
 subject to
 
     assign    sum_c x[u,c] = 1                               every unit lies somewhere
@@ -30,6 +31,7 @@ from pgstow.planning.shapes import Shape
 from pgstow.units import MIB
 
 _MOVE_USD_PER_GIB = 0.0002  # so that nothing moves without a gain; about one move's gp3 month / 400
+_NEW_VOLUME_USD = 0.01  # so that of equal prices the one with fewer volumes to look after wins
 _SOLVE_SECONDS = 20.0
 
 
@@ -232,11 +234,13 @@ def _tidy(coefficient: float) -> float:
 
 
 def _cost(model: _Model) -> highspy.highs.highs_linear_expression:
-    """Dollars a month, and a little for every GiB that moves."""
+    """Dollars a month, and a little for every GiB that moves and every new volume."""
     terms = []
     for c in model.problem.shapes:
         y, s, p, t = model.y[c.key], model.s[c.key], model.p[c.key], model.t[c.key]
         terms.append(c.usd_per_gib * s)
+        if c.existing is None:
+            terms.append(_NEW_VOLUME_USD * y)
         if c.is_iops_provisioned:
             terms.append(c.usd_per_iops * 1000 * p - c.usd_per_iops * c.paid_iops_from * y)
         if c.is_throughput_provisioned:

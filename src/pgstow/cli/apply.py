@@ -203,7 +203,7 @@ def _report(result: "Result", *, json: bool) -> None:
         target.print(f"{count} of {len(result.outcomes)} step(s) taken.")
         for outcome in (*result.skipped, *result.failed):
             text = f"{outcome.status}: {outcome.step.kind} {outcome.step.subject}: {outcome.note}"
-            target.print(shown(text), markup=False)
+            target.print(shown(text), markup=False, soft_wrap=True)
     if result.failed:
         raise typer.Exit(1)
 
@@ -278,7 +278,7 @@ def _bars() -> "Iterator[Observer]":
             if self.task is not None:
                 self.bar.remove_task(self.task)
                 self.task = None
-            console.print(_line(self.position, outcome), markup=False)
+            console.print(_line(self.position, outcome), markup=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True) as bar:
         yield Bars(bar)

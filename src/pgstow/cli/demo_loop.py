@@ -108,7 +108,7 @@ class Demo:
         from pgstow.cli.verify import measure
         from pgstow.model import LatencyMs
 
-        time.sleep(_WARM_UP_S)
+        time.sleep(min(_WARM_UP_S, self.window_s / 2))
         began_at = time.time()
         profile = observe.observe(
             self.dsn,

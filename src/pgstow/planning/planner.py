@@ -102,13 +102,13 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
             "observe with --layout FILE that says the platform, region, instance and volumes",
         )
     seen = workload_of(profile)
-    workload = replace(seen, clients=_clients(seen, goal))
+    present = predict(profile, profile.layout, catalog)
+    workload = replace(seen, clients=_clients(seen, goal, present))
     shapes = candidates(profile.layout, goal, catalog)
     planner = _Planner(
         profile, goal, catalog, workload, shapes, catalog.host_cap(profile.layout.host)
     )
     planner.allowed = _allowed(profile, goal, shapes)
-    present = predict(profile, profile.layout, catalog)
     if goal.budget_usd_month is None:
         tps = goal.tps or min(workload.transactions_per_second, present.performance.tps)
         found = _cheapest(planner, tps)
@@ -131,7 +131,12 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
 def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> dict[str, frozenset[str]]:
     """Which shapes a unit may lie on, where that is not all of the durable ones."""
     data = profile.layout.postgres.data
-    keeping = frozenset(s.key for s in shapes if s.existing and s.existing.name == data)
+    # No data directory moves to hard disks: it has what every transaction touches
+    keeping = frozenset(
+        s.key
+        for s in shapes
+        if s.existing and s.existing.name == data and (not s.is_hdd or s.type == s.existing.type)
+    )
     durable = frozenset(s.key for s in shapes if not s.is_ephemeral)
     quick = durable
     if goal.read_p99_ms is not None:
@@ -297,17 +302,20 @@ def _conflict(planner: _Planner, tps: float, tight: Tightening) -> str:
     return f"what stands in the way: {', '.join(names)}"
 
 
-def _clients(seen: Workload, goal: Goal) -> int:
+def _clients(seen: Workload, goal: Goal, present: Prediction) -> int:
     """How many clients ask for the wanted TPS.
 
     Clients that mostly wait for answers ask more often where answers come sooner. Those that mostly
-    think do not: there more transactions are more clients, in proportion.
+    think do not: there more transactions are more clients, N = X (Z + R), with R as on the present
+    volumes and half as much again, so that the answer's time is not what the plan turns on.
     """
-    thinking = seen.transactions_per_second * seen.think_us / 1e6
+    observed = seen.transactions_per_second
+    thinking = observed * seen.think_us / 1e6
     if goal.tps is None or thinking <= seen.clients / 2:
         return seen.clients
-    growth = goal.tps / seen.transactions_per_second
-    return max(seen.clients, math.ceil(seen.clients * growth))
+    predicted_s = (present.performance.latency_ms.mean or 0.0) / 1e3
+    response_s = max((seen.clients - thinking) / observed, predicted_s)
+    return max(seen.clients, math.ceil(goal.tps * (seen.think_us / 1e6 + 1.5 * response_s)))
 
 
 def _warnings(goal: Goal, found: _Found, seen: Workload, workload: Workload) -> tuple[Warning, ...]:

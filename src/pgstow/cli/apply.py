@@ -12,7 +12,7 @@ import typer
 
 from pgstow.cli.diff import Prune, as_plain, between, print_steps, shown
 from pgstow.cli.main import app
-from pgstow.cli.options import DEFAULT_WORKSPACE, DryRun, Dsn, Json, Workspace, Yes
+from pgstow.cli.options import DEFAULT_WORKSPACE, DryRun, Dsn, Json, Workspace, Yes, parse_seconds
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def apply(
     if not (dry_run or yes or sys.stdin.isatty()):
         raise UserError("there is no terminal to ask on", "add --yes, or --dry-run to look only")
     options = Options(
-        lock_timeout_s=_seconds(lock_timeout, "--lock-timeout"),
-        lock_wait_s=_seconds(lock_wait, "--lock-wait"),
+        lock_timeout_s=parse_seconds(lock_timeout, "--lock-timeout"),
+        lock_wait_s=parse_seconds(lock_wait, "--lock-wait"),
         restart=restart,
         plain_directories=plain_directories,
     )
@@ -291,12 +291,3 @@ def _line(position: str, outcome: "Outcome") -> str:
     note = f" ({outcome.note})" if outcome.note else ""
     step = outcome.step
     return shown(f"{position} {outcome.status}: {step.kind} {step.subject}{time}{note}")
-
-
-def _seconds(text: str, option: str) -> float:
-    from pgstow.units import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace
-from pgstow.model.errors import PgstowError, UserError
+from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace, parse_seconds
+from pgstow.model.errors import PgstowError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,15 +74,6 @@ def observe(
         return
     _print(profile, console())
     print_warnings(profile.warnings)
-
-
-def parse_seconds(text: str, option: str) -> float:
-    from pgstow.units import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from error
 
 
 def emulated_volumes() -> "tuple[Volume, ...]":

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from pgstow.model.errors import UserError
+
 Workspace = Annotated[
     Path,
     typer.Option(
@@ -24,3 +26,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 DEFAULT_WORKSPACE = Path("pgstow.db")
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Read an option's duration; what is none is the user's mistake."""
+    from pgstow.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace
+from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace, parse_seconds
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -129,14 +129,7 @@ def _ms(value: float | None) -> str:
 
 
 def _milliseconds(text: str | None, option: str) -> float | None:
-    from pgstow.units import parse_duration
-
-    if text is None:
-        return None
-    try:
-        return parse_duration(text) * 1000
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from error
+    return None if text is None else parse_seconds(text, option) * 1000
 
 
 def _tps(text: str | None, observed: float) -> float | None:

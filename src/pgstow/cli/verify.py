@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.observe import emulated_volumes, interruptible, parse_seconds
-from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace
+from pgstow.cli.observe import emulated_volumes, interruptible
+from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace, parse_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

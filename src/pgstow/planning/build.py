@@ -1,6 +1,7 @@
 """From a solution in real numbers to a layout that can be bought and mounted."""
 
 import math
+from collections.abc import Container
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -54,9 +55,7 @@ def _names(present: Layout, solution: Solution) -> dict[str, str]:
             wanted = "temp"
         else:
             wanted = "fast" if one.iops / max(one.gib, 1.0) >= 3 else "bulk"
-        name, number = wanted, 2
-        while name in taken:
-            name, number = f"{wanted}{number}", number + 1
+        name = _free_name(wanted, taken)
         taken.add(name)
         names[one.shape.key] = name
     return names
@@ -124,12 +123,12 @@ def _tablespaces(
             continue  # not named: it goes back to the data directory
         name = next((s.name for s in spaces.values() if s.volume == volume), None)
         if name is None:
-            name = _new_space(volume, set(spaces))
+            name = _free_name(volume, spaces)
             spaces[name] = Tablespace(name=name, volume=volume, options=_SSD_OPTIONS)
         placed.setdefault(name, []).append(relation)
     for volume in temp:
         if not any(space.volume == volume for space in spaces.values()):
-            name = _new_space(volume, set(spaces))
+            name = _free_name(volume, spaces)
             spaces[name] = Tablespace(name=name, volume=volume)
     return tuple(
         replace(space, relations=tuple(sorted(placed.get(name, ()))))
@@ -141,8 +140,9 @@ def _is_relation(unit: str) -> bool:
     return unit not in (WAL, TEMP) and not unit.startswith(REST)
 
 
-def _new_space(volume: str, taken: set[str]) -> str:
-    name, number = volume, 2
+def _free_name(wanted: str, taken: Container[str]) -> str:
+    """The wanted name, with the first number that makes it free where it is taken."""
+    name, number = wanted, 2
     while name in taken:
-        name, number = f"{volume}{number}", number + 1
+        name, number = f"{wanted}{number}", number + 1
     return name

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pgstow.model import Layout, Profile, RelationId
 from pgstow.planning.problem import Need, Unit
 from pgstow.planning.shapes import Shape
-from pgstow.prediction import RelationWork, Workload, owner, places
+from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, owner, places
 from pgstow.units import GIB, parse_size
 
 WAL = "wal"
@@ -14,7 +14,6 @@ TEMP = "temp"
 REST = "the rest"  # the data directory itself and every relation too cold to matter
 _SINGLE_SHARE = 0.004  # of all device operations: below this a relation is not placed by itself
 _MAX_SINGLE = 60
-_SEQUENTIAL_READ_BYTES = 128 * 1024
 _WAL_PAGE_BYTES = 8192
 _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the data directory holds
 
@@ -83,7 +82,7 @@ def _relation_need(works: list[RelationWork], shape: Shape, tps: float) -> Need:
     random_bytes = shape.random_io_bytes
     return Need(
         iops=(reads + sequential + writes) * tps,
-        bytes_per_s=((reads + writes) * random_bytes + sequential * _SEQUENTIAL_READ_BYTES) * tps,
+        bytes_per_s=((reads + writes) * random_bytes + sequential * SEQUENTIAL_READ_BYTES) * tps,
         wait_us=(reads + sequential) * shape.read_us,
     )
 
@@ -156,9 +155,9 @@ def _temp_unit(
     usable = allowed.get(TEMP, frozenset(shape.key for shape in shapes))
     needs = {
         shape.key: Need(
-            iops=moved / _SEQUENTIAL_READ_BYTES,
+            iops=moved / SEQUENTIAL_READ_BYTES,
             bytes_per_s=moved,
-            wait_us=2 * workload.temp_bytes / _SEQUENTIAL_READ_BYTES * shape.read_us,
+            wait_us=2 * workload.temp_bytes / SEQUENTIAL_READ_BYTES * shape.read_us,
         )
         for shape in shapes
         if shape.key in usable

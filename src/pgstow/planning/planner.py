@@ -175,8 +175,8 @@ def _cheapest(planner: _Planner, tps: float) -> _Found:
     tight = Tightening()
     bound: float | None = None
     for _ in range(_ATTEMPTS):
-        solution = planner.solve(tps, tight)
         problem = planner.problem(tps, tight)
+        solution = None if problem is None else solve(problem)
         if solution is None or problem is None:
             break
         bound = solution.bound_usd if bound is None else bound
@@ -254,7 +254,8 @@ def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:
     tight = Tightening()
     bound: float | None = None
     for _ in range(_ATTEMPTS):
-        solution, problem = planner.solve(tps, tight), planner.problem(tps, tight)
+        problem = planner.problem(tps, tight)
+        solution = None if problem is None else solve(problem)
         if solution is None or problem is None:
             return None
         bound = solution.bound_usd if bound is None else bound

@@ -2,9 +2,17 @@
 
 from pgstow.prediction.predict import predict
 from pgstow.prediction.simulation import totals_by_volume
-from pgstow.prediction.workload import RelationWork, Workload, owner, places, workload_of
+from pgstow.prediction.workload import (
+    SEQUENTIAL_READ_BYTES,
+    RelationWork,
+    Workload,
+    owner,
+    places,
+    workload_of,
+)
 
 __all__ = [
+    "SEQUENTIAL_READ_BYTES",
     "RelationWork",
     "Workload",
     "owner",

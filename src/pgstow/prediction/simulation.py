@@ -6,11 +6,10 @@ from typing import Any, Protocol
 
 from pgstow import _native
 from pgstow.model import Device, HostCap, HostSpec, Layout, Relation, RelationId, Volume
-from pgstow.prediction.workload import Workload, places
+from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, places
 from pgstow.units import BLOCK_BYTES
 
 _WANTED_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
-_SEQUENTIAL_READ_BYTES = 128 * 1024
 
 
 class DeviceCatalog(Protocol):
@@ -45,7 +44,7 @@ def totals_by_volume(
         one[2] += work.writes
     temp = layout.postgres.temp or (layout.postgres.data,)
     for name in temp:  # temporary files are written and read back once
-        passes = workload.temp_bytes / len(temp) / _SEQUENTIAL_READ_BYTES
+        passes = workload.temp_bytes / len(temp) / SEQUENTIAL_READ_BYTES
         sums[name][1] += passes
         sums[name][2] += passes
     return {name: VolumeTotals(*one) for name, one in sums.items()}
@@ -69,7 +68,7 @@ def simulate(
             reads.append(_source(index[name], total.reads, BLOCK_BYTES, sequential=False))
         if total.sequential_reads > 0:
             sequential = _source(
-                index[name], total.sequential_reads, _SEQUENTIAL_READ_BYTES, sequential=True
+                index[name], total.sequential_reads, SEQUENTIAL_READ_BYTES, sequential=True
             )
             reads.append(sequential)
         if total.writes > 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pgstow.model import DeviceTraffic, Layout, Profile, Relation, RelationId, UserError, Volume
 from pgstow.units import BLOCK_BYTES
 
-_SEQUENTIAL_READ_BYTES = 128 * 1024  # Linux's default read-ahead window, read_ahead_kb=128
+SEQUENTIAL_READ_BYTES = 128 * 1024  # Linux's default read-ahead window, read_ahead_kb=128
 _TOAST = ("toast", "toast index")
 
 
@@ -119,7 +119,7 @@ def _relation_works(
             continue
         volume = volumes[demand.relation]
         read_scale = scales.reads.get(volume, 1.0)
-        sequential = demand.sequential_read_bytes.mean * read_scale / _SEQUENTIAL_READ_BYTES
+        sequential = demand.sequential_read_bytes.mean * read_scale / SEQUENTIAL_READ_BYTES
         works.append(
             RelationWork(
                 relation=demand.relation,
@@ -156,7 +156,7 @@ class _Scales:
                 continue
             logical = _logical(profile, volumes, device.volume)
             if logical.reads > 0:
-                reads[device.volume] = _read_operations(device) / logical.reads
+                reads[device.volume] = device.reads.mean / logical.reads
             data_writes, data_bytes = _data_writes(profile, device)
             if logical.writes > 0:
                 writes[device.volume] = data_writes / logical.writes
@@ -180,13 +180,9 @@ def _logical(profile: Profile, volumes: dict[RelationId, str], volume: str) -> _
         if volumes.get(demand.relation) != volume:
             continue
         reads += demand.random_reads.mean
-        reads += demand.sequential_read_bytes.mean / _SEQUENTIAL_READ_BYTES
+        reads += demand.sequential_read_bytes.mean / SEQUENTIAL_READ_BYTES
         writes += demand.block_writes.mean
     return _Logical(reads, writes)
-
-
-def _read_operations(device: DeviceTraffic) -> float:
-    return device.reads.mean
 
 
 def _data_writes(profile: Profile, device: DeviceTraffic) -> tuple[float, float]:

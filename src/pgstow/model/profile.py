@@ -23,6 +23,12 @@ class Relation:
     persistence: Literal["permanent", "unlogged"] = "permanent"
     is_exclusion: bool = False  # of an index: it cannot be rebuilt concurrently
 
+    @property
+    def owner(self) -> RelationId:
+        """What this lies with: of a TOAST table and its index their table, else itself."""
+        is_toast = self.kind in ("toast", "toast index")
+        return self.table if is_toast and self.table is not None else self.id
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pgstow.model import Layout, Profile, RelationId
 from pgstow.planning.problem import Need, Unit
 from pgstow.planning.shapes import Shape
-from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, owner, places
+from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, places
 from pgstow.units import GIB, parse_size
 
 WAL = "wal"
@@ -26,7 +26,7 @@ def work_by_unit(profile: Profile, workload: Workload) -> dict[str, list[Relatio
     relations = {relation.id: relation for relation in profile.server.relations}
     by_owner: dict[RelationId, list[RelationWork]] = {}
     for work in workload.relations:
-        by_owner.setdefault(owner(relations[work.relation]), []).append(work)
+        by_owner.setdefault(relations[work.relation].owner, []).append(work)
     total = sum(_operations(works) for works in by_owner.values()) or 1.0
     busiest = sorted(by_owner.items(), key=lambda item: -_operations(item[1]))
     units: dict[str, list[RelationWork]] = {REST: []}

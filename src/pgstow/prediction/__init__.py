@@ -6,7 +6,6 @@ from pgstow.prediction.workload import (
     SEQUENTIAL_READ_BYTES,
     RelationWork,
     Workload,
-    owner,
     places,
     workload_of,
 )
@@ -15,7 +14,6 @@ __all__ = [
     "SEQUENTIAL_READ_BYTES",
     "RelationWork",
     "Workload",
-    "owner",
     "places",
     "predict",
     "totals_by_volume",

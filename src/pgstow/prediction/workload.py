@@ -11,7 +11,6 @@ from pgstow.model import DeviceTraffic, Layout, Profile, Relation, RelationId, U
 from pgstow.units import BLOCK_BYTES
 
 SEQUENTIAL_READ_BYTES = 128 * 1024  # Linux's default read-ahead window, read_ahead_kb=128
-_TOAST = ("toast", "toast index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,7 @@ def places(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Vo
         r: layout.volume(space.volume) for space in layout.tablespaces for r in space.relations
     }
     data = layout.volume(layout.postgres.data)
-    return {relation.id: placed.get(owner(relation), data) for relation in relations}
-
-
-def owner(relation: Relation) -> RelationId:
-    """The relation that another one is moved with: a TOAST table's table, else itself."""
-    if relation.kind in _TOAST and relation.table is not None:
-        return relation.table
-    return relation.id
+    return {relation.id: placed.get(relation.owner, data) for relation in relations}
 
 
 def workload_of(profile: Profile) -> Workload:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pgstow.model import Layout, Profile, Relation, RelationId
 from pgstow.report.heat import density, operations
 
-_TOAST = ("toast", "toast index")
 _SETTING_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 
 
@@ -26,16 +25,9 @@ class Item:
         return None if self.operations is None else density(self.operations, self.size_bytes)
 
 
-def owner(relation: Relation) -> RelationId:
-    """The relation itself, or the table that a TOAST table lies with."""
-    if relation.kind in _TOAST and relation.table is not None:
-        return relation.table
-    return relation.id
-
-
 def volume_of(layout: Layout, relation: Relation) -> str:
     """The name of the volume that a layout puts a relation on."""
-    return layout.volume_of(owner(relation)).name
+    return layout.volume_of(relation.owner).name
 
 
 def contents(layout: Layout, profile: Profile | None) -> dict[str, tuple[Item, ...]]:
@@ -57,7 +49,7 @@ def _relations(profile: Profile) -> Iterable[tuple[Item, RelationId]]:
     asked = {demand.relation: operations(demand) for demand in profile.demands}
     parts: dict[RelationId, list[Relation]] = {}
     for relation in profile.server.relations:
-        parts.setdefault(owner(relation), []).append(relation)
+        parts.setdefault(relation.owner, []).append(relation)
     shared = _is_one_schema(parts)
     for key, members in parts.items():
         kind = next((part.kind for part in members if part.id == key), "table")

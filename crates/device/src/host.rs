@@ -1,7 +1,8 @@
 //! The host's own cap, shared by all its volumes.
 
 use crate::config::HostCapConfig;
-use crate::rate::{BurstLimit, Credits};
+use crate::rate::{BurstLimit, Credits, Span};
+use crate::volume::{Room, Spans};
 
 /// How long a host may burst from full credits.
 const HOST_BURST_S: f64 = 1800.0;
@@ -41,6 +42,30 @@ impl HostCap {
             start_ns = start_ns.max(limit.take(now_ns, bytes));
         }
         start_ns
+    }
+
+    /// Takes many requests at `now_ns` at once: `operations` as counted, of `bytes` in all.
+    pub fn take_many(&mut self, now_ns: f64, operations: f64, bytes: f64) -> Spans {
+        let take = |limit: &mut Option<BurstLimit>, units| {
+            limit
+                .as_mut()
+                .map_or(Span::at(now_ns), |limit| limit.take_many(now_ns, units))
+        };
+        Spans {
+            operations: take(&mut self.operations, operations),
+            bytes: take(&mut self.bytes, bytes),
+        }
+    }
+
+    /// What more may start before `until_ns`.
+    pub fn room(&self, now_ns: f64, until_ns: f64) -> Room {
+        Room::of(&self.operations, &self.bytes, now_ns, until_ns)
+    }
+
+    /// What is left of the burst credits for operations and for bytes, as fractions.
+    pub fn credits_left(&self, now_ns: f64) -> (Option<f64>, Option<f64>) {
+        let fill = |limit: &Option<BurstLimit>| limit.as_ref().and_then(|limit| limit.fill(now_ns));
+        (fill(&self.operations), fill(&self.bytes))
     }
 }
 

@@ -19,4 +19,5 @@ pub use config::{
     BurstConfig, BurstKind, ConfigError, DeviceConfig, HostCapConfig, LatencyConfig, MemberConfig,
 };
 pub use host::HostCap;
-pub use volume::{Operation, OperationKind, Timing, Volume};
+pub use rate::Span;
+pub use volume::{Operation, OperationKind, Room, Spans, Timing, Volume};

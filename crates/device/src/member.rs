@@ -5,8 +5,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::config::{BurstKind, MemberConfig};
 use crate::host::HostCap;
 use crate::latency::LogNormal;
-use crate::rate::{BurstLimit, Credits};
-use crate::volume::OperationKind;
+use crate::rate::{BurstLimit, Credits, Span};
+use crate::volume::{OperationKind, Room, Spans};
 
 #[derive(Debug, Clone)]
 pub struct Member {
@@ -92,6 +92,34 @@ impl Member {
         }
         let latency = self.latencies.of(kind, sequential);
         (start_ns, latency.draw_ns(random))
+    }
+
+    /// Takes many requests at once, without latency: `counted` operations of `bytes` in all.
+    pub fn take_many(&mut self, now_ns: f64, counted: f64, bytes: f64) -> Spans {
+        let charged = if self.charges_whole_units {
+            counted * self.unit_bytes as f64
+        } else {
+            bytes
+        };
+        let take = |limit: &mut Option<BurstLimit>, units| {
+            limit
+                .as_mut()
+                .map_or(Span::at(now_ns), |limit| limit.take_many(now_ns, units))
+        };
+        Spans {
+            operations: take(&mut self.operations, counted),
+            bytes: take(&mut self.bytes, charged),
+        }
+    }
+
+    /// What more may start before `until_ns`; bytes that are charged in whole units are counted.
+    pub fn room(&self, now_ns: f64, until_ns: f64) -> Room {
+        let mut room = Room::of(&self.operations, &self.bytes, now_ns, until_ns);
+        if self.charges_whole_units {
+            room.operations = room.operations.min(room.bytes / self.unit_bytes as f64);
+            room.bytes = f64::INFINITY;
+        }
+        room
     }
 
     /// Operations that a request counts, beyond those its run has counted already.

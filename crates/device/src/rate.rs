@@ -49,6 +49,19 @@ impl RateLimit {
         start_ns
     }
 
+    /// Takes many units at once, as if they came at `now_ns` or a little later.
+    pub fn take_many(&mut self, now_ns: f64, units: f64) -> Span {
+        let first_ns = self.take(now_ns, units);
+        let last_ns = first_ns.max(self.scheduled_ns - self.tolerance_ns);
+        Span { first_ns, last_ns }
+    }
+
+    /// Units beyond those taken that may start before `until_ns`.
+    pub fn room(&self, now_ns: f64, until_ns: f64) -> f64 {
+        let begun_ns = self.scheduled_ns.max(now_ns);
+        ((until_ns + self.tolerance_ns - begun_ns) / self.ns_per_unit).max(0.0)
+    }
+
     /// What is left of the bucket, as a fraction of it; debts count as empty.
     pub fn fill(&self, now_ns: f64) -> f64 {
         (1.0 - (self.scheduled_ns - now_ns) / self.tolerance_ns).clamp(0.0, 1.0)
@@ -62,6 +75,32 @@ impl RateLimit {
     /// Changes the rate and keeps what is already scheduled.
     pub fn set_rate(&mut self, rate_per_s: f64) {
         self.ns_per_unit = 1e9 / rate_per_s;
+    }
+}
+
+/// When the first and the last of many requests may start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    pub first_ns: f64,
+    pub last_ns: f64,
+}
+
+impl Span {
+    /// What starts at once.
+    pub fn at(now_ns: f64) -> Self {
+        Self {
+            first_ns: now_ns,
+            last_ns: now_ns,
+        }
+    }
+
+    /// The later of the two, for requests that pass two limits.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            first_ns: self.first_ns.max(other.first_ns),
+            last_ns: self.last_ns.max(other.last_ns),
+        }
     }
 }
 
@@ -108,6 +147,29 @@ impl BurstLimit {
             None => start_ns,
             Some(credits) => start_ns.max(credits.take(now_ns, units)),
         }
+    }
+
+    /// Takes many units at once.
+    pub fn take_many(&mut self, now_ns: f64, units: f64) -> Span {
+        let span = self.peak.take_many(now_ns, units);
+        match &mut self.credits {
+            None => span,
+            Some(credits) => span.max(credits.take_many(now_ns, units)),
+        }
+    }
+
+    /// Units beyond those taken that may start before `until_ns`.
+    pub fn room(&self, now_ns: f64, until_ns: f64) -> f64 {
+        let room = self.peak.room(now_ns, until_ns);
+        match &self.credits {
+            None => room,
+            Some(credits) => room.min(credits.room(now_ns, until_ns)),
+        }
+    }
+
+    /// What is left of the credits as a fraction, or `None` for a limit without.
+    pub fn fill(&self, now_ns: f64) -> Option<f64> {
+        self.credits.as_ref().map(|bucket| bucket.fill(now_ns))
     }
 
     /// The limit for a changed configuration: what is scheduled stays so, credits are kept.

@@ -6,6 +6,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use crate::config::{ConfigError, DeviceConfig};
 use crate::host::HostCap;
 use crate::member::Member;
+use crate::rate::{BurstLimit, Span};
 use crate::stripe;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,46 @@ pub struct Operation {
 pub struct Timing {
     pub start_ns: u64,
     pub completion_ns: u64,
+}
+
+/// When many requests taken at once may start, by the limit on operations and by that on bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Spans {
+    pub operations: Span,
+    pub bytes: Span,
+}
+
+impl Spans {
+    /// When they may start by both.
+    pub fn both(&self) -> Span {
+        self.operations.max(self.bytes)
+    }
+}
+
+/// What limits leave: operations as counted, and bytes; infinite without a limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Room {
+    pub operations: f64,
+    pub bytes: f64,
+}
+
+impl Room {
+    pub(crate) fn of(
+        operations: &Option<BurstLimit>,
+        bytes: &Option<BurstLimit>,
+        now_ns: f64,
+        until_ns: f64,
+    ) -> Self {
+        let room = |limit: &Option<BurstLimit>| {
+            limit
+                .as_ref()
+                .map_or(f64::INFINITY, |limit| limit.room(now_ns, until_ns))
+        };
+        Self {
+            operations: room(operations),
+            bytes: room(bytes),
+        }
+    }
 }
 
 /// The state of one volume.
@@ -113,6 +154,41 @@ impl Volume {
                 .max((start_ns + latency_ns).ceil() as u64);
         }
         timing
+    }
+
+    /// Takes many requests at `now_ns` at once, spread evenly over the members and without
+    /// latency: `counted` operations as the limits count them, of `bytes` in all. The host's cap
+    /// is not asked. For long times, over which single requests would be too many.
+    pub fn take_many(&mut self, now_ns: f64, counted: f64, bytes: f64) -> Spans {
+        let stripes = self.members.len() as f64;
+        let mut spans = Spans {
+            operations: Span::at(now_ns),
+            bytes: Span::at(now_ns),
+        };
+        for member in &mut self.members {
+            let part = member.take_many(now_ns, counted / stripes, bytes / stripes);
+            spans.operations = spans.operations.max(part.operations);
+            spans.bytes = spans.bytes.max(part.bytes);
+        }
+        spans
+    }
+
+    /// What more may start before `until_ns` where it is spread evenly over the members.
+    pub fn room(&self, now_ns: f64, until_ns: f64) -> Room {
+        let stripes = self.members.len() as f64;
+        let rooms = self
+            .members
+            .iter()
+            .map(|member| member.room(now_ns, until_ns));
+        let least = rooms.reduce(|one, other| Room {
+            operations: one.operations.min(other.operations),
+            bytes: one.bytes.min(other.bytes),
+        });
+        let least = least.expect("a volume has members");
+        Room {
+            operations: least.operations * stripes,
+            bytes: least.bytes * stripes,
+        }
     }
 
     /// Changes limits and latencies live, and may grow the volume. Name, striping and chunk stay.

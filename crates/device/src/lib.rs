@@ -11,6 +11,7 @@ mod config;
 mod host;
 mod latency;
 mod member;
+mod modification;
 mod rate;
 mod stripe;
 mod volume;
@@ -19,5 +20,6 @@ pub use config::{
     BurstConfig, BurstKind, ConfigError, DeviceConfig, HostCapConfig, LatencyConfig, MemberConfig,
 };
 pub use host::HostCap;
+pub use modification::Modification;
 pub use rate::Span;
 pub use volume::{Operation, OperationKind, Room, Spans, Timing, Volume};

@@ -6,6 +6,7 @@ use rand_xoshiro::rand_core::SeedableRng;
 use crate::config::{ConfigError, DeviceConfig};
 use crate::host::HostCap;
 use crate::member::Member;
+use crate::modification::{Modification, Modifications};
 use crate::rate::{BurstLimit, Span};
 use crate::stripe;
 
@@ -78,6 +79,7 @@ pub struct Volume {
     members: Vec<Member>,
     random: Xoshiro256PlusPlus,
     unlimited: bool,
+    modifications: Modifications,
 }
 
 impl Volume {
@@ -95,6 +97,7 @@ impl Volume {
             members: vec![member; config.stripes as usize],
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             unlimited: false,
+            modifications: Modifications::none(),
         })
     }
 
@@ -120,6 +123,7 @@ impl Volume {
                 completion_ns: now_ns,
             };
         }
+        self.step_modification(now_ns);
         self.transfer(host, now_ns, operation)
     }
 
@@ -160,6 +164,7 @@ impl Volume {
     /// latency: `counted` operations as the limits count them, of `bytes` in all. The host's cap
     /// is not asked. For long times, over which single requests would be too many.
     pub fn take_many(&mut self, now_ns: f64, counted: f64, bytes: f64) -> Spans {
+        self.step_modification(now_ns as u64);
         let stripes = self.members.len() as f64;
         let mut spans = Spans {
             operations: Span::at(now_ns),
@@ -200,9 +205,50 @@ impl Volume {
             member.set_config(&config.member, now_ns as f64);
         }
         self.config = config.clone();
+        self.modifications.end();
         Ok(())
     }
 
+    /// Changes the volume as `ModifyVolume` does: the size at once, limits and latencies over
+    /// `optimising_ns`. One at a time, and four in any 24 hours.
+    pub fn modify(
+        &mut self,
+        now_ns: u64,
+        config: &DeviceConfig,
+        optimising_ns: u64,
+    ) -> Result<(), ConfigError> {
+        config.check()?;
+        self.config.check_change(config)?;
+        let source = self.config.member.clone();
+        self.modifications
+            .begin(&config.name, source, now_ns, optimising_ns)?;
+        self.config = config.clone();
+        self.step_modification(now_ns);
+        Ok(())
+    }
+
+    #[inline]
+    fn step_modification(&mut self, now_ns: u64) {
+        if now_ns < self.modifications.next_step_ns {
+            return;
+        }
+        let present = self.modifications.step(&self.config.member, now_ns);
+        for member in &mut self.members {
+            member.set_config(&present, now_ns as f64);
+        }
+    }
+
+    /// The modification that is under way at `now_ns`.
+    pub fn modification(&self, now_ns: u64) -> Option<Modification> {
+        self.modifications.present(now_ns)
+    }
+
+    /// How many modifications began in the 24 hours before `now_ns`.
+    pub fn modifications_24h(&self, now_ns: u64) -> u32 {
+        self.modifications.in_24_h(now_ns)
+    }
+
+    /// What the volume is, or is becoming by a modification.
     pub fn config(&self) -> &DeviceConfig {
         &self.config
     }

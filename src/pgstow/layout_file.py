@@ -69,6 +69,7 @@ Setting = Annotated[str, BeforeValidator(_setting)]
 # the value is made by the validator; pydantic need not look into it
 Relation = Annotated[Any, BeforeValidator(_relation)]
 Operations = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Strict(BaseModel):
@@ -81,6 +82,11 @@ class HostTable(_Strict):
     platform: Platform = "local"
     region: str | None = None
     instance: str | None = None
+    burst_credits: Fraction | None = None
+
+    def host(self) -> HostSpec:
+        """The table as the model's value."""
+        return HostSpec(self.platform, self.region, self.instance, self.burst_credits)
 
 
 class VolumeTable(_Strict):
@@ -96,6 +102,10 @@ class VolumeTable(_Strict):
     filesystem: Filesystem = "xfs"
     mkfs_options: list[str] = []
     mount_options: list[str] = ["noatime"]
+    burst_credits: Fraction | None = None
+    from_snapshot: bool = False
+    fast_snapshot_restore: bool = False
+    initialization_rate: Bandwidth | None = None
 
     def volume(self, name: str) -> Volume:
         """The table as the model's value."""
@@ -111,6 +121,10 @@ class VolumeTable(_Strict):
             filesystem=self.filesystem,
             mkfs_options=tuple(self.mkfs_options),
             mount_options=tuple(self.mount_options),
+            burst_credits=self.burst_credits,
+            from_snapshot=self.from_snapshot,
+            fast_snapshot_restore=self.fast_snapshot_restore,
+            initialization_rate=self.initialization_rate,
         )
 
 
@@ -143,7 +157,7 @@ class LayoutTable(_Strict):
     def layout(self) -> Layout:
         """The file as the model's value; pg_wal lies with the data where nothing else is said."""
         return Layout(
-            host=HostSpec(self.host.platform, self.host.region, self.host.instance),
+            host=self.host.host(),
             volumes=tuple(table.volume(name) for name, table in self.volumes.items()),
             postgres=Placement(
                 data=self.postgres.data,
@@ -279,6 +293,8 @@ def _host_block(host: HostSpec) -> str:
         lines.append(f"region = {_text(host.region)}")
     if host.instance is not None:
         lines.append(f"instance = {_text(host.instance)}")
+    if host.burst_credits is not None:
+        lines.append(f"burst_credits = {_plain(host.burst_credits)}")
     return "\n".join(lines) + "\n"
 
 
@@ -301,6 +317,14 @@ def _volume_block(volume: Volume) -> str:
         lines.append(f"mkfs_options = {_texts(volume.mkfs_options)}")
     lines.append(f"mount_options = {_texts(volume.mount_options)}")
     lines.append(f"mount = {_text(volume.mount)}")
+    if volume.burst_credits is not None:
+        lines.append(f"burst_credits = {_plain(volume.burst_credits)}")
+    if volume.from_snapshot:
+        lines.append("from_snapshot = true")
+    if volume.fast_snapshot_restore:
+        lines.append("fast_snapshot_restore = true")
+    if volume.initialization_rate is not None:
+        lines.append(f"initialization_rate = {_text(_exact_rate(volume.initialization_rate))}")
     return "\n".join(lines) + "\n"
 
 

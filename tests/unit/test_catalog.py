@@ -244,12 +244,49 @@ def test_device_of_gp2_has_its_credits(catalog: Catalog) -> None:
     assert (burst.refill_per_s, burst.burst_rate) == (1500, 3000)
 
 
-def test_device_of_a_disk_has_seeks(catalog: Catalog) -> None:
-    latency = catalog.device(volume("st1", 1024)).member.latency
-    assert latency.sequential_read_us_p50 is not None
-    assert latency.sequential_read_us_p50 < latency.read_us_p50 / 4
-    assert catalog.device(volume("st1", 1024)).member.io_unit_bytes == MIB
+@pytest.mark.parametrize(
+    ("name", "is_serial"), [("st1", False), ("sc1", False), ("local-hdd", True)]
+)
+def test_device_of_a_disk_has_seeks(catalog: Catalog, name: str, is_serial: bool) -> None:
+    kind, member = catalog.volume_type(name), catalog.device(volume(name, 1024)).member
+    assert member.mechanics is not None
+    assert member.mechanics.is_serial == is_serial
+    assert kind.random_read_us > 4 * member.latency.read_us_p50
+    assert member.io_unit_bytes == MIB
+    assert catalog.device(volume("gp3")).member.mechanics is None
     assert catalog.device(volume("gp3")).member.io_unit_bytes == 256 * 1024
+
+
+def test_what_a_layout_says_of_a_disks_throughput_is_its_platters(catalog: Catalog) -> None:
+    disk = dataclasses.replace(volume("local-hdd"), throughput=BytesPerSecond(200e6))
+    mechanics = catalog.device(disk).member.mechanics
+    assert mechanics is not None
+    assert mechanics.bytes_per_second == 200e6
+
+
+def test_devices_begin_as_the_layout_says(catalog: Catalog) -> None:
+    gp2 = volume("gp2", 100)
+    full = catalog.device(gp2).member
+    assert full.burst is not None
+    assert (full.burst.initial, full.restored) == (1.0, None)
+    low = catalog.device(dataclasses.replace(gp2, burst_credits=0.25)).member.burst
+    assert low is not None
+    assert low.initial == 0.25
+    lazy = dataclasses.replace(gp2, from_snapshot=True)
+    restored = catalog.device(lazy).member.restored
+    assert restored is not None
+    assert (restored.block_bytes, restored.background_bytes_per_second) == (512 * 1024, None)
+    fast = dataclasses.replace(lazy, fast_snapshot_restore=True)
+    assert catalog.device(fast).member.restored is None
+    bought = dataclasses.replace(lazy, initialization_rate=BytesPerSecond(200 * MIB))
+    restored = catalog.device(bought).member.restored
+    assert restored is not None
+    assert restored.bytes_per_second == restored.background_bytes_per_second == 200 * MIB
+
+
+def test_a_host_bursts_only_where_its_layout_says_so(catalog: Catalog) -> None:
+    assert catalog.host_cap(EC2).burst_initial is None
+    assert catalog.host_cap(dataclasses.replace(EC2, burst_credits=1.0)).burst_initial == 1.0
 
 
 def test_the_machines_own_disks_do_not_use_its_network_cap(catalog: Catalog) -> None:
@@ -262,9 +299,9 @@ def test_the_device_model_takes_every_type(catalog: Catalog, name: str) -> None:
     iops = 1000 if name in ("io1", "io2") else None
     device = json.dumps(dataclasses.asdict(catalog.device(volume(name, 500, iops=iops))))
     cap = json.dumps(dataclasses.asdict(catalog.host_cap(EC2)))
-    (done_ns,) = _native.trace(device, cap, [(0, "read", 0, 8192)], 1)
-    median_us = catalog.volume_type(name).latency.read_us_p50
-    assert median_us / 4 < done_ns / 1000 < median_us * 4
+    (done_ns,) = _native.trace(device, cap, [(0, "read", 100 * GIB, 8192)], 1)
+    expected_us = catalog.volume_type(name).random_read_us
+    assert expected_us / 4 < done_ns / 1000 < expected_us * 4
 
 
 @pytest.mark.parametrize(

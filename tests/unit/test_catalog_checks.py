@@ -138,6 +138,47 @@ def test_a_hard_disk_under_the_wal_is_warned_of() -> None:
     assert codes(layout({}, wal)) == []  # it holds nothing
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"burst_credits": 0.5}, "volumes.data.burst_credits: gp3 of this size has no burst"),
+        ({"type": "gp2", "size_bytes": TIB, "burst_credits": 1.0}, "has no burst credits; drop"),
+        (
+            {"from_snapshot": True, "initialization_rate": 50 * MIB},
+            "volumes.data.initialization_rate: 50 MiB/s is not sold (EBS user guide",
+        ),
+        (
+            {"size_bytes": 17 * TIB, "from_snapshot": True, "fast_snapshot_restore": True},
+            "volumes.data.fast_snapshot_restore: 17TiB is over the 16TiB",
+        ),
+    ],
+)
+def test_impossible_beginnings_are_refused(changes: dict[str, Any], says: str) -> None:
+    assert says in refusal(layout(changes))
+
+
+def test_a_disk_of_the_machine_comes_from_no_snapshot() -> None:
+    disk = {"type": "local-ssd", "from_snapshot": True}
+    assert "local-ssd cannot be restored" in refusal(layout(disk, host=HostSpec("local")))
+
+
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        (HostSpec("ec2", "us-east-1", None, 1.0), "the layout names no instance"),
+        (HostSpec("ec2", "us-east-1", "r6i.32xlarge", 0.0), "r6i.32xlarge sustains what it can"),
+    ],
+)
+def test_credits_of_hosts_without_are_refused(host: HostSpec, says: str) -> None:
+    assert says in refusal(layout({}, host=host))
+
+
+def test_beginnings_that_can_be_had_are_taken() -> None:
+    gp2 = {"type": "gp2", "burst_credits": 0.0, "from_snapshot": True}
+    host = HostSpec("ec2", "us-east-1", "r6i.2xlarge", 0.5)
+    assert codes(layout({**gp2, "initialization_rate": 300 * MIB}, host=host)) == []
+
+
 def test_stripes_multiply_the_risk() -> None:
     (warning,) = load().check(layout({"stripes": 4}))
     assert warning.code == "stripe"

@@ -12,7 +12,7 @@ from pgstow.emulate.state import State, StateDirectory, VolumeState, write_atomi
 from pgstow.emulate.volumes import check_mount_point, missing_directories, remove_directories
 from pgstow.host import mounts, processes, programs
 from pgstow.host.loops import Loop
-from pgstow.model import Burst, Device, HostCap, Latency, Member, Volume
+from pgstow.model import Burst, Device, HostCap, Latency, Mechanics, Member, Restore, Volume
 from pgstow.model.errors import HostError, UserError
 from pgstow.units import GIB, MIB, Bytes
 
@@ -21,8 +21,10 @@ MEMBER = Member(
     iops=100,
     bytes_per_second=128 * MIB,
     io_unit_bytes=262144,
-    latency=Latency(600, 1200.5, 700, 1500, None, 3.25),
+    latency=Latency(600, 1200.5, 700, 1500, 16384, 800, 3.25),
     burst=Burst("iops", 5.4e6, 100, 3000, 0.5),
+    mechanics=Mechanics(230, 7400.5, 8333, 150e6, True),
+    restored=Restore(524288, 30000, 100000.5, None, 100e6),
 )
 DEVICE = Device("data", Bytes(GIB), 1, Bytes(65536), MEMBER)
 
@@ -33,7 +35,7 @@ def test_the_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     entry = VolumeState(
         VOLUME, DEVICE, Loop("/dev/loop7", 99, "/f"), GIB, True, ("/mnt/pgstow-none",)
     )
-    state = State("boot", 131.5, HostCap(12_000, None), (entry,))
+    state = State("boot", 131.5, HostCap(12_000, None, 40_000, None, 0.25), (entry,))
     directory.write(state)
     assert directory.read() == state
     assert directory.read().volumes[0].device == DEVICE

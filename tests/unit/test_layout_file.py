@@ -110,7 +110,11 @@ def test_the_wal_is_with_the_data_unless_said() -> None:
     ("old", "new", "says"),
     [
         ("iops = 6000", "iosp = 6000", "volumes.data.iosp: unknown key; did you mean iops"),
-        ("iops = 6000", "zzz = 1", "volumes.data.zzz: unknown key; use one of: chunk"),
+        (
+            "iops = 6000",
+            "zzz = 1",
+            "volumes.data.zzz: unknown key; use one of: burst_credits, chunk",
+        ),
         ("[host]", "[hots]", "hots: unknown key; did you mean host"),
         ("[postgres.settings]", "[postgres.setings]", "postgres.setings: unknown key"),
         ('volume = "data"', 'volum = "data"', "tablespaces.cold.volum: unknown key"),
@@ -138,6 +142,15 @@ def test_the_wal_is_with_the_data_unless_said() -> None:
         ("= 1.1", "= inf", "postgres.settings.random_page_cost: Infinity: a setting is a number"),
         ("shop.public.old_articles", "shop.old", "relations[0]: relation 'shop.old' is not"),
         ("[tablespaces.cold]", "[tablespaces.pg_cold]", "tablespace name 'pg_cold' is reserved"),
+        ("stripes = 1", "burst_credits = 1.5", "volumes.data.burst_credits: 1.5: input should be"),
+        ("stripes = 1", "from_snapshot = 1", "volumes.data.from_snapshot: 1: input should be"),
+        ("stripes = 1", "fast_snapshot_restore = true", "write from_snapshot = true, or drop fast"),
+        (
+            "stripes = 1",
+            'from_snapshot = true\nfast_snapshot_restore = true\ninitialization_rate = "1MiB/s"',
+            "volumes.data.initialization_rate: stands in place of a fast snapshot restore",
+        ),
+        ('"r6i.2xlarge"', '"r6i.2xlarge"\nburst_credits = -1', "host.burst_credits: -1: input"),
         ("[volumes.data]", "[volumes]\nx = 1\n[volumes.data]", "volumes.x: must be a table"),
     ],
 )
@@ -212,6 +225,12 @@ positive = st.one_of(
 )
 
 
+fractions = st.none() | st.floats(0, 1)
+snapshots: st.SearchStrategy[dict[str, Any]] = st.one_of(
+    st.builds(dict, from_snapshot=st.booleans()),
+    st.just({"from_snapshot": True, "fast_snapshot_restore": True}),
+    st.builds(dict, from_snapshot=st.just(True), initialization_rate=positive),
+)
 sizes = st.one_of(st.integers(1, 2**50), st.integers(1, 2**20).map(lambda number: number * GIB))
 
 
@@ -231,6 +250,8 @@ def layouts(draw: st.DrawFn) -> Layout:
             filesystem=draw(st.sampled_from(["xfs", "ext4"])),
             mkfs_options=tuple(draw(st.lists(identifiers, max_size=2))),
             mount_options=tuple(draw(st.lists(identifiers, max_size=2))),
+            burst_credits=draw(fractions),
+            **draw(snapshots),
         )
         for number, name in enumerate(names)
     )
@@ -244,6 +265,7 @@ def layouts(draw: st.DrawFn) -> Layout:
             draw(st.sampled_from(["ec2", "rds", "gce", "azure", "local"])),
             draw(st.none() | identifiers),
             draw(st.none() | identifiers),
+            draw(fractions),
         ),
         volumes=volumes,
         postgres=Placement(

@@ -38,8 +38,6 @@ def device(name: str = "data", iops: float | None = 3000.0, **changes: Any) -> d
         "read_us_p99": 1500.0,
         "write_us_p50": 1000.0,
         "write_us_p99": 2000.0,
-        "sequential_read_us_p50": None,
-        "sequential_write_us_p50": None,
     }
     member = {
         "iops": iops,

@@ -58,20 +58,57 @@ pub struct MemberConfig {
     pub latency: LatencyConfig,
     #[serde(default)]
     pub burst: Option<BurstConfig>,
+    /// Set for hard disks: what moving the head and the platter adds to the latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mechanics: Option<MechanicsConfig>,
+    /// Set for a volume made from a snapshot whose data are not there yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<RestoreConfig>,
 }
 
 /// Base latency of one operation; log-normal through the median and the 99th percentile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyConfig {
     pub read_us_p50: f64,
     pub read_us_p99: f64,
     pub write_us_p50: f64,
     pub write_us_p99: f64,
-    /// Set for disks that seek: the median where a request continues the one before it.
+    /// Up to this size the percentiles hold; each MiB beyond it takes so much more.
     #[serde(default)]
-    pub sequential_read_us_p50: Option<f64>,
+    pub base_bytes: u64,
     #[serde(default)]
-    pub sequential_write_us_p50: Option<f64>,
+    pub read_us_per_mib: f64,
+    #[serde(default)]
+    pub write_us_per_mib: f64,
+}
+
+/// A hard disk: how long its head and its platter take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MechanicsConfig {
+    /// From one track to the next, and between two places that are anywhere.
+    pub track_seek_us: f64,
+    pub mean_seek_us: f64,
+    /// One turn of the platter; a request waits for any part of it.
+    pub turn_us: f64,
+    /// What passes below the head.
+    pub bytes_per_second: f64,
+    /// One actuator, one request after the other. False where many disks are behind a volume.
+    pub is_serial: bool,
+}
+
+/// How the data of a restored volume come, block by block at their first touch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RestoreConfig {
+    pub block_bytes: u64,
+    /// One block from the snapshot: median and 99th percentile.
+    pub us_p50: f64,
+    pub us_p99: f64,
+    /// The most that comes on demand; none is no limit.
+    #[serde(default)]
+    pub bytes_per_second: Option<f64>,
+    /// What comes by itself, from the volume's begin to its end; none: only what is touched.
+    #[serde(default)]
+    pub background_bytes_per_second: Option<f64>,
 }
 
 /// What a burst credit is: one operation (gp2) or one byte (st1, sc1).
@@ -117,6 +154,10 @@ pub struct HostCapConfig {
 }
 
 impl DeviceConfig {
+    pub(crate) fn member_bytes(&self) -> u64 {
+        self.size_bytes.div_ceil(u64::from(self.stripes))
+    }
+
     /// Refuses what cannot be: no size, no members, limits that are not positive.
     pub fn check(&self) -> Result<(), ConfigError> {
         let fail = |what: &str| Err(ConfigError::new(format!("volume {:?}: {what}", self.name)));
@@ -156,6 +197,12 @@ impl MemberConfig {
         check_limit("iops", self.iops)?;
         check_limit("bytes_per_second", self.bytes_per_second)?;
         self.latency.check()?;
+        if let Some(mechanics) = &self.mechanics {
+            mechanics.check()?;
+        }
+        if let Some(restored) = &self.restored {
+            restored.check()?;
+        }
         let Some(burst) = &self.burst else {
             return Ok(());
         };
@@ -194,12 +241,43 @@ impl LatencyConfig {
                 ));
             }
         }
-        for p50 in [self.sequential_read_us_p50, self.sequential_write_us_p50] {
-            if p50.is_some_and(|us| !(us.is_finite() && us >= 0.0)) {
-                return Err("sequential latency must not be negative".into());
+        for us in [self.read_us_per_mib, self.write_us_per_mib] {
+            if !(us.is_finite() && us >= 0.0) {
+                return Err(format!("latency us_per_mib must not be negative, not {us}"));
             }
         }
         Ok(())
+    }
+}
+
+impl MechanicsConfig {
+    fn check(&self) -> Result<(), String> {
+        let (track, mean) = (self.track_seek_us, self.mean_seek_us);
+        if !(mean.is_finite() && 0.0 <= track && track <= mean) {
+            return Err(format!(
+                "mechanics must have 0 <= track_seek_us <= mean_seek_us, not {track} and {mean}"
+            ));
+        }
+        if !(self.turn_us.is_finite() && self.turn_us >= 0.0) {
+            return Err("mechanics.turn_us must not be negative".into());
+        }
+        check_limit("mechanics.bytes_per_second", Some(self.bytes_per_second))
+    }
+}
+
+impl RestoreConfig {
+    fn check(&self) -> Result<(), String> {
+        if self.block_bytes == 0 {
+            return Err("restored.block_bytes must be positive".into());
+        }
+        if !(self.us_p99.is_finite() && 0.0 <= self.us_p50 && self.us_p50 <= self.us_p99) {
+            return Err("restored must have 0 <= us_p50 <= us_p99".into());
+        }
+        check_limit("restored.bytes_per_second", self.bytes_per_second)?;
+        check_limit(
+            "restored.background_bytes_per_second",
+            self.background_bytes_per_second,
+        )
     }
 }
 

@@ -21,14 +21,6 @@ impl LogNormal {
         }
     }
 
-    /// The same shape about another median.
-    pub fn with_median(self, us_p50: f64) -> Self {
-        Self {
-            median_ns: us_p50 * 1e3,
-            ..self
-        }
-    }
-
     pub fn draw_ns(&self, random: &mut Xoshiro256PlusPlus) -> f64 {
         let normal: f64 = StandardNormal.sample(random);
         self.median_ns * (self.sigma * normal).exp()

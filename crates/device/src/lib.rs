@@ -8,16 +8,19 @@
 //! own; all volumes of a host share its [`HostCap`].
 
 mod config;
+mod disk;
 mod host;
 mod latency;
 mod member;
 mod modification;
 mod rate;
+mod restore;
 mod stripe;
 mod volume;
 
 pub use config::{
-    BurstConfig, BurstKind, ConfigError, DeviceConfig, HostCapConfig, LatencyConfig, MemberConfig,
+    BurstConfig, BurstKind, ConfigError, DeviceConfig, HostCapConfig, LatencyConfig,
+    MechanicsConfig, MemberConfig, RestoreConfig,
 };
 pub use host::HostCap;
 pub use modification::Modification;

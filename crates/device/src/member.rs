@@ -2,10 +2,12 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::config::{BurstKind, MemberConfig};
+use crate::config::{BurstKind, LatencyConfig, MemberConfig};
+use crate::disk::Disk;
 use crate::host::HostCap;
 use crate::latency::LogNormal;
 use crate::rate::{BurstLimit, Credits, Span};
+use crate::restore::Restore;
 use crate::volume::{OperationKind, Room, Spans};
 
 #[derive(Debug, Clone)]
@@ -16,15 +18,19 @@ pub struct Member {
     operations: Option<BurstLimit>,
     bytes: Option<BurstLimit>,
     latencies: Latencies,
+    disk: Option<Disk>,
+    restored: Option<Restore>,
     previous: Option<Previous>,
+    last_start_ns: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Latencies {
     read: LogNormal,
     write: LogNormal,
-    sequential_read: LogNormal,
-    sequential_write: LogNormal,
+    base_bytes: u64,
+    read_ns_per_byte: f64,
+    write_ns_per_byte: f64,
 }
 
 /// The request before this one, to see what continues it.
@@ -38,7 +44,7 @@ struct Previous {
 }
 
 impl Member {
-    pub fn new(config: &MemberConfig, now_ns: f64) -> Self {
+    pub fn new(config: &MemberConfig, size_bytes: u64, now_ns: f64) -> Self {
         let limit = |kind, baseline: Option<f64>| {
             baseline.map(|rate| BurstLimit::new(rate, credits(config, kind), now_ns))
         };
@@ -47,13 +53,23 @@ impl Member {
             charges_whole_units: charges_whole_units(config),
             operations: limit(BurstKind::Iops, config.iops),
             bytes: limit(BurstKind::Bytes, config.bytes_per_second),
-            latencies: Latencies::new(config),
+            latencies: Latencies::new(&config.latency),
+            disk: config
+                .mechanics
+                .as_ref()
+                .map(|mechanics| Disk::new(mechanics, size_bytes)),
+            restored: config
+                .restored
+                .as_ref()
+                .map(|restored| Restore::new(restored, size_bytes, now_ns)),
             previous: None,
+            last_start_ns: 0.0,
         }
     }
 
-    /// Takes on changed limits and latencies; credits and what is scheduled are kept.
-    pub fn set_config(&mut self, config: &MemberConfig, now_ns: f64) {
+    /// Takes on changed limits and latencies; credits and what is scheduled are kept. What came
+    /// from a snapshot stays so, and is all there where it no longer says so.
+    pub fn set_config(&mut self, config: &MemberConfig, size_bytes: u64, now_ns: f64) {
         let change = |present: &Option<BurstLimit>, kind, baseline: Option<f64>| {
             baseline.map(|rate| match present {
                 Some(limit) => limit.changed(rate, credits(config, kind), now_ns),
@@ -64,10 +80,17 @@ impl Member {
         self.bytes = change(&self.bytes, BurstKind::Bytes, config.bytes_per_second);
         self.unit_bytes = config.io_unit_bytes;
         self.charges_whole_units = charges_whole_units(config);
-        self.latencies = Latencies::new(config);
+        self.latencies = Latencies::new(&config.latency);
+        self.disk = config.mechanics.as_ref().map(|mechanics| match &self.disk {
+            Some(disk) => disk.changed(mechanics, size_bytes),
+            None => Disk::new(mechanics, size_bytes),
+        });
+        if config.restored.is_none() {
+            self.restored = None;
+        }
     }
 
-    /// Takes a read or write; the answer is when it starts and how long it then takes.
+    /// Takes a read or write; the answer is when it starts and when it is done.
     pub fn take(
         &mut self,
         host: &mut HostCap,
@@ -75,23 +98,67 @@ impl Member {
         now_ns: f64,
         (kind, offset, length): (OperationKind, u64, u64),
     ) -> (f64, f64) {
-        let sequential = self.previous.is_some_and(|previous| previous.end == offset);
         let counted = self.count(kind, offset, length) as f64;
-        let mut start_ns = host.take(now_ns, counted, length as f64);
+        let pass_ns = host.pass(now_ns, counted, length as f64);
+        let start_ns = self.start(pass_ns, counted, length as f64);
+        let mut done_ns = start_ns + self.latencies.draw_ns(random, kind, length);
+        if self.restored.is_some() {
+            done_ns += self.fetch_ns(random, start_ns, (kind, offset, length));
+        }
+        if let Some(disk) = &mut self.disk {
+            done_ns = disk.take(random, done_ns, offset, length);
+        }
+        (start_ns, done_ns)
+    }
+
+    /// Starts a request that may from `now_ns` on: after those before it, when every limit opens.
+    fn start(&mut self, now_ns: f64, counted: f64, bytes: f64) -> f64 {
+        let charged = if self.charges_whole_units {
+            counted * self.unit_bytes as f64
+        } else {
+            bytes
+        };
+        let mut start_ns = now_ns.max(self.last_start_ns);
+        // What was merged rides with the operation that it was merged into.
+        if let Some(limit) = self.operations.as_ref().filter(|_| counted > 0.0) {
+            start_ns = start_ns.max(limit.opens_ns());
+        }
+        if let Some(limit) = self.bytes.as_ref().filter(|_| charged > 0.0) {
+            start_ns = start_ns.max(limit.opens_ns());
+        }
         if let Some(limit) = &mut self.operations {
-            start_ns = start_ns.max(limit.take(now_ns, counted));
+            limit.start(start_ns, counted);
         }
         if let Some(limit) = &mut self.bytes {
-            let whole = counted * self.unit_bytes as f64;
-            let charged = if self.charges_whole_units {
-                whole
-            } else {
-                length as f64
-            };
-            start_ns = start_ns.max(limit.take(now_ns, charged));
+            limit.start(start_ns, charged);
         }
-        let latency = self.latencies.of(kind, sequential);
-        (start_ns, latency.draw_ns(random))
+        self.last_start_ns = start_ns;
+        start_ns
+    }
+
+    /// How long a request waits for data that are still in the snapshot.
+    #[cold]
+    fn fetch_ns(
+        &mut self,
+        random: &mut Xoshiro256PlusPlus,
+        start_ns: f64,
+        (kind, offset, length): (OperationKind, u64, u64),
+    ) -> f64 {
+        let Some(restored) = &mut self.restored else {
+            return 0.0;
+        };
+        let is_write = kind == OperationKind::Write;
+        let ready_ns = restored.take(random, start_ns, (is_write, offset, length));
+        if restored.is_over(start_ns) {
+            self.restored = None;
+        }
+        ready_ns - start_ns
+    }
+
+    /// The share of the data that is there, or `None` for a member that waits for none.
+    pub fn restored(&self, now_ns: f64) -> Option<f64> {
+        let restored = self.restored.as_ref()?;
+        (!restored.is_over(now_ns)).then(|| restored.progress(now_ns))
     }
 
     /// Takes many requests at once, without latency: `counted` operations of `bytes` in all.
@@ -141,6 +208,10 @@ impl Member {
             run_bytes: total,
             mergeable: true,
         });
+        if total <= self.unit_bytes {
+            // The usual case, without a division.
+            return u64::from(run_bytes == 0);
+        }
         total.div_ceil(self.unit_bytes) - run_bytes.div_ceil(self.unit_bytes)
     }
 
@@ -159,28 +230,23 @@ impl Member {
 }
 
 impl Latencies {
-    fn new(config: &MemberConfig) -> Self {
-        let latency = &config.latency;
-        let read = LogNormal::new(latency.read_us_p50, latency.read_us_p99);
-        let write = LogNormal::new(latency.write_us_p50, latency.write_us_p99);
-        let sequential = |random: LogNormal, us_p50: Option<f64>| {
-            us_p50.map_or(random, |us_p50| random.with_median(us_p50))
-        };
+    fn new(latency: &LatencyConfig) -> Self {
+        let ns_per_byte = |us_per_mib: f64| us_per_mib * 1e3 / f64::from(1 << 20);
         Self {
-            read,
-            write,
-            sequential_read: sequential(read, latency.sequential_read_us_p50),
-            sequential_write: sequential(write, latency.sequential_write_us_p50),
+            read: LogNormal::new(latency.read_us_p50, latency.read_us_p99),
+            write: LogNormal::new(latency.write_us_p50, latency.write_us_p99),
+            base_bytes: latency.base_bytes,
+            read_ns_per_byte: ns_per_byte(latency.read_us_per_mib),
+            write_ns_per_byte: ns_per_byte(latency.write_us_per_mib),
         }
     }
 
-    fn of(&self, kind: OperationKind, sequential: bool) -> &LogNormal {
-        match (kind, sequential) {
-            (OperationKind::Read, false) => &self.read,
-            (OperationKind::Read, true) => &self.sequential_read,
-            (_, false) => &self.write,
-            (_, true) => &self.sequential_write,
-        }
+    fn draw_ns(&self, random: &mut Xoshiro256PlusPlus, kind: OperationKind, length: u64) -> f64 {
+        let (base, ns_per_byte) = match kind {
+            OperationKind::Read => (&self.read, self.read_ns_per_byte),
+            _ => (&self.write, self.write_ns_per_byte),
+        };
+        base.draw_ns(random) + length.saturating_sub(self.base_bytes) as f64 * ns_per_byte
     }
 }
 

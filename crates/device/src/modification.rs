@@ -117,7 +117,9 @@ fn between(source: &MemberConfig, target: &MemberConfig, fraction: f64) -> Membe
             read_us_p99: middle(from.read_us_p99, to.read_us_p99),
             write_us_p50: middle(from.write_us_p50, to.write_us_p50),
             write_us_p99: middle(from.write_us_p99, to.write_us_p99),
-            ..from.clone()
+            base_bytes: from.base_bytes,
+            read_us_per_mib: middle(from.read_us_per_mib, to.read_us_per_mib),
+            write_us_per_mib: middle(from.write_us_per_mib, to.write_us_per_mib),
         },
         burst: source.burst.as_ref().map(|burst| BurstConfig {
             // Credits last no longer than they would have: the baseline they save grows.

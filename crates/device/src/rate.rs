@@ -11,7 +11,6 @@ pub struct RateLimit {
     tolerance_ns: f64,
     /// When the schedule, which gives every unit its share of a second, would start the next one.
     scheduled_ns: f64,
-    last_start_ns: f64,
 }
 
 impl RateLimit {
@@ -33,26 +32,30 @@ impl RateLimit {
             ns_per_unit: 1e9 / rate_per_s,
             tolerance_ns,
             scheduled_ns: 0.0,
-            last_start_ns: 0.0,
         }
     }
 
-    /// Takes `units` at `now_ns`; the answer is when they may start.
+    /// From when on the next units may start.
+    pub fn opens_ns(&self) -> f64 {
+        self.scheduled_ns - self.tolerance_ns
+    }
+
+    /// Starts `units` at `start_ns`, not before the limit opens and not before those started last.
+    pub fn start(&mut self, start_ns: f64, units: f64) {
+        self.scheduled_ns = self.scheduled_ns.max(start_ns) + units * self.ns_per_unit;
+    }
+
+    /// Starts `units` as soon as may be from `now_ns` on; the answer is when.
     pub fn take(&mut self, now_ns: f64, units: f64) -> f64 {
-        if units <= 0.0 {
-            // It rides with the operation that it was merged into.
-            return now_ns.max(self.last_start_ns);
-        }
-        let start_ns = now_ns.max(self.scheduled_ns - self.tolerance_ns);
-        self.scheduled_ns = self.scheduled_ns.max(now_ns) + units * self.ns_per_unit;
-        self.last_start_ns = start_ns;
+        let start_ns = now_ns.max(self.opens_ns());
+        self.start(start_ns, units);
         start_ns
     }
 
     /// Takes many units at once, as if they came at `now_ns` or a little later.
     pub fn take_many(&mut self, now_ns: f64, units: f64) -> Span {
         let first_ns = self.take(now_ns, units);
-        let last_ns = first_ns.max(self.scheduled_ns - self.tolerance_ns);
+        let last_ns = first_ns.max(self.opens_ns());
         Span { first_ns, last_ns }
     }
 
@@ -70,6 +73,11 @@ impl RateLimit {
     /// Units in the bucket at `now_ns`.
     pub fn balance(&self, now_ns: f64) -> f64 {
         self.fill(now_ns) * self.tolerance_ns / self.ns_per_unit
+    }
+
+    /// Opens no earlier than `opens_ns`.
+    fn wait_until(&mut self, opens_ns: f64) {
+        self.scheduled_ns = self.scheduled_ns.max(opens_ns + self.tolerance_ns);
     }
 
     /// Changes the rate and keeps what is already scheduled.
@@ -140,12 +148,20 @@ impl BurstLimit {
         }
     }
 
-    /// Takes `units` at `now_ns`; the answer is when they may start.
-    pub fn take(&mut self, now_ns: f64, units: f64) -> f64 {
-        let start_ns = self.peak.take(now_ns, units);
-        match &mut self.credits {
-            None => start_ns,
-            Some(credits) => start_ns.max(credits.take(now_ns, units)),
+    /// From when on the next units may start.
+    pub fn opens_ns(&self) -> f64 {
+        let opens_ns = self.peak.opens_ns();
+        match &self.credits {
+            None => opens_ns,
+            Some(credits) => opens_ns.max(credits.opens_ns()),
+        }
+    }
+
+    /// Starts `units` at `start_ns`, not before the limit opens and not before those started last.
+    pub fn start(&mut self, start_ns: f64, units: f64) {
+        self.peak.start(start_ns, units);
+        if let Some(credits) = &mut self.credits {
+            credits.start(start_ns, units);
         }
     }
 
@@ -172,7 +188,8 @@ impl BurstLimit {
         self.credits.as_ref().map(|bucket| bucket.fill(now_ns))
     }
 
-    /// The limit for a changed configuration: what is scheduled stays so, credits are kept.
+    /// The limit for a changed configuration: what is scheduled stays so, credits are kept, and so
+    /// is a debt.
     pub fn changed(&self, baseline: f64, credits: Option<Credits>, now_ns: f64) -> Self {
         let kept = credits.map(|credits| Credits {
             initial: match &self.credits {
@@ -182,10 +199,15 @@ impl BurstLimit {
             ..credits
         });
         let mut limit = Self::new(baseline, kept, now_ns);
+        let peak_rate = kept.map_or(baseline, |credits| credits.burst_rate);
         limit.peak = self.peak.clone();
-        limit
-            .peak
-            .set_rate(kept.map_or(baseline, |credits| credits.burst_rate));
+        limit.peak.set_rate(peak_rate);
+        limit.peak.wait_until(self.opens_ns());
+        if let (Some(bucket), Some(past)) = (&mut limit.credits, &self.credits)
+            && past.opens_ns() > now_ns
+        {
+            bucket.wait_until(past.opens_ns());
+        }
         limit
     }
 

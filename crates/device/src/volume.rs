@@ -91,7 +91,7 @@ impl Volume {
     /// A volume that comes into being at `now_ns`, with its initial credits then.
     pub fn new_at(config: &DeviceConfig, seed: u64, now_ns: u64) -> Result<Self, ConfigError> {
         config.check()?;
-        let member = Member::new(&config.member, now_ns as f64);
+        let member = Member::new(&config.member, config.member_bytes(), now_ns as f64);
         Ok(Self {
             config: config.clone(),
             members: vec![member; config.stripes as usize],
@@ -133,29 +133,30 @@ impl Volume {
             start_ns: now_ns,
             completion_ns: now_ns,
         };
-        if operation.length == 0 {
+        let length = u64::from(operation.length);
+        if length == 0 {
             return timing;
         }
-        let (stripes, chunk_bytes) = match self.members.len() as u64 {
-            1 => (1, u64::MAX),
-            stripes => (stripes, self.config.chunk_bytes),
-        };
-        let length = u64::from(operation.length);
         let mut no_cap = HostCap::new(None);
         let host = if self.config.uses_host_cap {
             host
         } else {
             &mut no_cap
         };
-        for part in stripe::parts(stripes, chunk_bytes, operation.offset, length) {
-            let request = (operation.kind, part.offset, part.length);
-            let member = &mut self.members[part.member];
-            let (start_ns, latency_ns) =
-                member.take(host, &mut self.random, now_ns as f64, request);
+        let random = &mut self.random;
+        let mut take = |member: &mut Member, offset, length| {
+            let request = (operation.kind, offset, length);
+            let (start_ns, done_ns) = member.take(host, random, now_ns as f64, request);
             timing.start_ns = timing.start_ns.max(start_ns.ceil() as u64);
-            timing.completion_ns = timing
-                .completion_ns
-                .max((start_ns + latency_ns).ceil() as u64);
+            timing.completion_ns = timing.completion_ns.max(done_ns.ceil() as u64);
+        };
+        if let [member] = self.members.as_mut_slice() {
+            take(member, operation.offset, length);
+            return timing;
+        }
+        let (stripes, chunk_bytes) = (self.members.len() as u64, self.config.chunk_bytes);
+        for part in stripe::parts(stripes, chunk_bytes, operation.offset, length) {
+            take(&mut self.members[part.member], part.offset, part.length);
         }
         timing
     }
@@ -202,7 +203,7 @@ impl Volume {
         let present = &self.config;
         present.check_change(config)?;
         for member in &mut self.members {
-            member.set_config(&config.member, now_ns as f64);
+            member.set_config(&config.member, config.member_bytes(), now_ns as f64);
         }
         self.config = config.clone();
         self.modifications.end();
@@ -234,7 +235,7 @@ impl Volume {
         }
         let present = self.modifications.step(&self.config.member, now_ns);
         for member in &mut self.members {
-            member.set_config(&present, now_ns as f64);
+            member.set_config(&present, self.config.member_bytes(), now_ns as f64);
         }
     }
 
@@ -268,5 +269,19 @@ impl Volume {
             .iter()
             .map(|member| member.credits(now_ns as f64))
             .sum()
+    }
+
+    /// The share of a restored volume's data that is there; `None` where nothing is waited for.
+    pub fn restored(&self, now_ns: u64) -> Option<f64> {
+        let shares = self
+            .members
+            .iter()
+            .map(|member| member.restored(now_ns as f64));
+        let waits = self
+            .members
+            .iter()
+            .any(|member| member.restored(now_ns as f64).is_some());
+        let sum: f64 = shares.map(|share| share.unwrap_or(1.0)).sum();
+        waits.then(|| sum / self.members.len() as f64)
     }
 }

@@ -160,19 +160,6 @@ fn a_flush_waits_for_nothing_that_is_still_under_way() {
 }
 
 #[test]
-fn a_seeking_disk_is_quick_where_it_continues() {
-    let mut device = gp3();
-    device.member.latency.read_us_p50 = 8000.0;
-    device.member.latency.read_us_p99 = 8000.0;
-    device.member.latency.sequential_read_us_p50 = Some(100.0);
-    let mut volume = Volume::new(&device, 1).unwrap();
-    let mut host = HostCap::new(None);
-    assert_eq!(volume.submit(&mut host, 0, read(0, 8192)), 8_000_000);
-    assert_eq!(volume.submit(&mut host, 0, read(8192, 8192)), 100_000);
-    assert_eq!(volume.submit(&mut host, 0, read(1 << 20, 8192)), 8_000_000);
-}
-
-#[test]
 fn the_host_cap_is_shared_and_sustained() {
     let config = HostCapConfig {
         iops: Some(20_000.0),
@@ -311,8 +298,7 @@ fn devices_and_hosts_are_read_from_json() {
         r#"{"name": "d", "size_bytes": 1073741824, "stripes": 2, "chunk_bytes": 65536,
             "member": {"iops": 300, "bytes_per_second": null, "io_unit_bytes": 262144,
             "latency": {"read_us_p50": 600, "read_us_p99": 1500.5, "write_us_p50": 700,
-                "write_us_p99": 1800, "sequential_read_us_p50": null,
-                "sequential_write_us_p50": null},
+                "write_us_p99": 1800},
             "burst": {"kind": "iops", "capacity": 5.4e6, "refill_per_s": 300,
                 "burst_rate": 3000, "initial": 1.0}}}"#,
     )

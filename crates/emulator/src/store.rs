@@ -221,10 +221,11 @@ pub mod tests {
                     read_us_p99: 100.0,
                     write_us_p50: 100.0,
                     write_us_p99: 100.0,
-                    sequential_read_us_p50: None,
-                    sequential_write_us_p50: None,
+                    ..LatencyConfig::default()
                 },
                 burst: None,
+                mechanics: None,
+                restored: None,
             },
             uses_host_cap: true,
         }

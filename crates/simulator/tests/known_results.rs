@@ -9,8 +9,7 @@ fn device(name: &str, limit: Value, read_us: f64, write_us: f64) -> Value {
     json!({"name": name, "size_bytes": 1_u64 << 33, "stripes": 1, "chunk_bytes": 65536, "member": {
         "iops": limit, "bytes_per_second": null, "io_unit_bytes": 262144, "burst": null,
         "latency": {"read_us_p50": read_us, "read_us_p99": read_us,
-                    "write_us_p50": write_us, "write_us_p99": write_us,
-                    "sequential_read_us_p50": null, "sequential_write_us_p50": null}}})
+                    "write_us_p50": write_us, "write_us_p99": write_us}}})
 }
 
 fn simulate(config: &Value) -> Value {

@@ -80,6 +80,7 @@ class Catalog:
             burst_bytes_per_second=_above(
                 found.max_bytes_per_second, found.baseline_bytes_per_second
             ),
+            burst_initial=host.burst_credits,
         )
 
     def cores(self, host: HostSpec) -> int | None:

@@ -5,6 +5,7 @@ import posixpath
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
+from pgstow.catalog import beginnings
 from pgstow.catalog.limits import member_iops, member_throughput
 from pgstow.catalog.types import VolumeType, gib
 from pgstow.model import Layout, LayoutError, UserError, Volume, Warning
@@ -33,6 +34,8 @@ def check(catalog: "Catalog", layout: Layout) -> tuple[Warning, ...]:
         _check_size(kind, volume)
         _check_iops(kind, volume)
         _check_throughput(kind, volume)
+        beginnings.check_volume(kind, volume)
+    beginnings.check_host(layout.host, instance)
     if instance is not None:
         _check_attachments(layout, kinds, instance)
         _check_disks(layout, kinds, instance)
@@ -256,7 +259,7 @@ def _volume_warnings(layout: Layout, volume: Volume, kind: VolumeType) -> Iterat
         yield Warning(
             "hdd",
             f"volume {volume.name} is {kind.name}, a hard disk, and holds {', '.join(holds)}: "
-            f"each random read or flush takes about {kind.latency.write_us_p50 / 1000:g} ms",
+            f"each random read or flush takes about {kind.random_write_us / 1000:.0f} ms",
             "keep only what is read in long scans there",
         )
     if volume.stripes > 1:

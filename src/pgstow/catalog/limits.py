@@ -1,7 +1,9 @@
 """What one member of a volume can do: IOPS, bytes per second, burst credits. Pure arithmetic."""
 
+from dataclasses import replace
+
 from pgstow.catalog.types import VolumeType, gib
-from pgstow.model import Burst, Device, Member, Volume
+from pgstow.model import Burst, Device, Mechanics, Member, Restore, Volume
 from pgstow.units import TIB
 
 
@@ -52,7 +54,10 @@ def member_burst(kind: VolumeType, volume: Volume) -> Burst | None:
     capacity = rule.capacity
     if capacity is None:
         capacity = (rule.capacity_per_tib or 0.0) * size_tib
-    return Burst(rule.kind, capacity=capacity, refill_per_s=baseline, burst_rate=rate)
+    initial = 1.0 if volume.burst_credits is None else volume.burst_credits
+    return Burst(
+        rule.kind, capacity=capacity, refill_per_s=baseline, burst_rate=rate, initial=initial
+    )
 
 
 def burst_seconds(kind: VolumeType, volume: Volume) -> float | None:
@@ -61,6 +66,28 @@ def burst_seconds(kind: VolumeType, volume: Volume) -> float | None:
     if burst is None:
         return None
     return burst.capacity / (burst.burst_rate - burst.refill_per_s)
+
+
+def member_mechanics(kind: VolumeType, volume: Volume) -> Mechanics | None:
+    """A hard disk's arm and platter; what a layout says of its throughput is its platter's."""
+    if kind.mechanics is None or volume.throughput is None:
+        return kind.mechanics
+    return replace(kind.mechanics, bytes_per_second=volume.throughput)
+
+
+def member_restore(kind: VolumeType, volume: Volume) -> Restore | None:
+    """How the data come that are in a snapshot; None where they are there from the start."""
+    rule = kind.snapshot_rule
+    if rule is None or not volume.from_snapshot or volume.fast_snapshot_restore:
+        return None
+    bought = volume.initialization_rate
+    return Restore(
+        block_bytes=rule.block_bytes,
+        us_p50=rule.us_p50,
+        us_p99=rule.us_p99,
+        bytes_per_second=bought or rule.rate,
+        background_bytes_per_second=bought,
+    )
 
 
 def device(kind: VolumeType, volume: Volume) -> Device:
@@ -76,6 +103,8 @@ def device(kind: VolumeType, volume: Volume) -> Device:
             io_unit_bytes=kind.io_unit_bytes,
             latency=kind.latency,
             burst=member_burst(kind, volume),
+            mechanics=member_mechanics(kind, volume),
+            restored=member_restore(kind, volume),
         ),
         uses_host_cap=not kind.is_local,
     )

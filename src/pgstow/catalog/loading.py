@@ -30,7 +30,7 @@ def catalog_of(texts: list[str]) -> Catalog:
     instances: dict[str, Instance] = {}
     for file in parsed:
         for name, kind in file.types.items():
-            types[name] = kind.volume_type(name, prices.pop(name, {}))
+            types[name] = kind.volume_type(name, prices.pop(name, {}), file.snapshot)
         if file.instances:
             for name, one in file.instances.types.items():
                 instances[name] = one.instance(name, file.instances.provenance)

@@ -10,13 +10,14 @@ from pgstow.catalog.types import (
     Instance,
     IopsRule,
     PriceTier,
+    SnapshotRule,
     ThroughputByIops,
     ThroughputBySize,
     ThroughputRule,
     TypePrice,
     VolumeType,
 )
-from pgstow.model import Latency, Provenance
+from pgstow.model import Latency, Mechanics, Provenance
 from pgstow.units import MIB, Bytes, BytesPerSecond, parse_rate, parse_size
 
 
@@ -154,8 +155,9 @@ class LatencyRow(_Fact):
     read_us_p99: Positive
     write_us_p50: Positive
     write_us_p99: Positive
-    sequential_read_us_p50: Positive | None = None
-    sequential_write_us_p50: Positive | None = None
+    base: Size = Bytes(0)
+    read_us_per_mib: Annotated[float, Field(ge=0)] = 0.0
+    write_us_per_mib: Annotated[float, Field(ge=0)] = 0.0
 
     def latency(self) -> Latency:
         """The row as the model's value."""
@@ -164,8 +166,55 @@ class LatencyRow(_Fact):
             self.read_us_p99,
             self.write_us_p50,
             self.write_us_p99,
-            self.sequential_read_us_p50,
-            self.sequential_write_us_p50,
+            self.base,
+            self.read_us_per_mib,
+            self.write_us_per_mib,
+        )
+
+
+class MechanicsRow(_Fact):
+    """A hard disk's arm and platter, in microseconds."""
+
+    track_seek_us: Positive
+    mean_seek_us: Positive
+    turn_us: Positive
+    media: Bandwidth
+    is_serial: bool
+
+    def mechanics(self) -> Mechanics:
+        """The row as the model's value."""
+        return Mechanics(
+            self.track_seek_us, self.mean_seek_us, self.turn_us, self.media, self.is_serial
+        )
+
+
+class FirstTouchRow(_Fact):
+    """What a block that is still in the snapshot takes, and how many come."""
+
+    us_p50: Positive
+    us_p99: Positive
+    rate: Bandwidth
+
+
+class SnapshotRow(_Fact):
+    """How the volumes of a file's types are restored from snapshots."""
+
+    block: Size
+    rate_min: Bandwidth
+    rate_max: Bandwidth
+    fast_max: Size
+    first_touch: FirstTouchRow
+
+    def rule(self) -> SnapshotRule:
+        """The row as a rule."""
+        return SnapshotRule(
+            block_bytes=self.block,
+            us_p50=self.first_touch.us_p50,
+            us_p99=self.first_touch.us_p99,
+            rate=self.first_touch.rate,
+            rate_min=self.rate_min,
+            rate_max=self.rate_max,
+            fast_max_bytes=self.fast_max,
         )
 
 
@@ -215,16 +264,22 @@ class TypeRow(_Strict):
     latency: LatencyRow
     durability: DurabilityRow
     burst: BurstRow | None = None
+    mechanics: MechanicsRow | None = None
 
-    def volume_type(self, name: str, prices: dict[str, TypePrice]) -> VolumeType:
-        """The row as a value, with its prices by region."""
+    def volume_type(
+        self, name: str, prices: dict[str, TypePrice], snapshot: SnapshotRow | None
+    ) -> VolumeType:
+        """The row as a value, with its prices by region and how its file's types are restored."""
         groups: dict[str, _Fact | None] = {
             "size": self.size,
             "iops": self.iops,
             "throughput": self.throughput,
             "burst": self.burst,
             "latency": self.latency,
+            "mechanics": self.mechanics,
             "durability": self.durability,
+            "snapshot": snapshot,
+            "first_touch": snapshot.first_touch if snapshot else None,
         }
         return VolumeType(
             name=name,
@@ -242,6 +297,8 @@ class TypeRow(_Strict):
             is_hdd=self.is_hdd,
             is_local=self.is_local,
             prices=prices,
+            mechanics=self.mechanics.mechanics() if self.mechanics else None,
+            snapshot_rule=snapshot.rule() if snapshot else None,
             facts={k: f.provenance for k, f in groups.items() if f},
         )
 
@@ -296,5 +353,6 @@ class CatalogFile(_Strict):
     """One data file: types, prices by region and type, or instances."""
 
     types: dict[str, TypeRow] = {}
+    snapshot: SnapshotRow | None = None
     prices: dict[str, dict[str, PriceRow]] = {}
     instances: InstanceRows | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pgstow.model import Latency, Provenance
+from pgstow.model import Latency, Mechanics, Provenance
 from pgstow.units import GIB, Bytes, BytesPerSecond
 
 DEFAULT_REGION = "us-east-1"  # whose prices stand where a layout names no region
@@ -95,6 +95,22 @@ class BurstRule:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotRule:
+    """How volumes are restored from snapshots; rates in bytes per second.
+
+    ``rate`` is the most that comes unless one is bought, within ``rate_min`` to ``rate_max``.
+    """
+
+    block_bytes: int
+    us_p50: float
+    us_p99: float
+    rate: BytesPerSecond
+    rate_min: BytesPerSecond
+    rate_max: BytesPerSecond
+    fast_max_bytes: Bytes  # the largest snapshot of which a fast restore can be made
+
+
+@dataclass(frozen=True, slots=True)
 class VolumeType:
     """A row of the catalog. A limit of None is no limit; a price of None is unknown."""
 
@@ -114,6 +130,18 @@ class VolumeType:
     is_local: bool  # a disk of the machine itself: no network, not under the instance's EBS cap
     prices: Mapping[str, TypePrice]  # by region
     facts: Mapping[str, Provenance]
+    mechanics: Mechanics | None = None  # of a hard disk
+    snapshot_rule: SnapshotRule | None = None
+
+    @property
+    def random_read_us(self) -> float:
+        """What a small read anywhere takes: the median, and a hard disk's mean way."""
+        return self.latency.read_us_p50 + (self.mechanics.mean_us if self.mechanics else 0.0)
+
+    @property
+    def random_write_us(self) -> float:
+        """What a small write anywhere on the volume takes."""
+        return self.latency.write_us_p50 + (self.mechanics.mean_us if self.mechanics else 0.0)
 
     @property
     def provisioned_iops(self) -> bool:

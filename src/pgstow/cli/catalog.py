@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pgstow.catalog import Catalog, Instance, VolumeType
-    from pgstow.model import Price, Volume
+    from pgstow.model import Latency, Price, Volume
 
 catalog_app = typer.Typer(help="Show volume types, instances, limits and prices.")
 app.add_typer(catalog_app, name="catalog")
@@ -219,7 +219,7 @@ def _types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
             _size_range(kind),
             _iops_range(kind),
             _throughput_range(kind),
-            f"{kind.latency.read_us_p50 / 1000:g}, {kind.latency.write_us_p50 / 1000:g}",
+            f"{kind.random_read_us / 1000:.3g}, {kind.random_write_us / 1000:.3g}",
         )
     return table
 
@@ -305,8 +305,10 @@ def _rules_table(kind: "VolumeType") -> "Table":
         "throughput": f"{_throughput_range(kind)} MiB/s",
         "burst": _burst_text(kind),
         "latency": f"read {_us(latency.read_us_p50)}, p99 {_us(latency.read_us_p99)}; "
-        f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}",
+        f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}"
+        + _by_size_text(latency),
         "durability": f"{_percent(kind)} lost a year",
+        **_beginning_texts(kind),
     }
     if kind.iops_per_gib_max is not None:
         says["iops"] += f", {kind.iops_per_gib_max:,.0f} per GiB"
@@ -320,6 +322,41 @@ def _rules_table(kind: "VolumeType") -> "Table":
     for region, price in kind.prices.items():
         table.add_row(f"price {region}", _price_text(kind, region), str(price.provenance))
     return table
+
+
+def _by_size_text(latency: "Latency") -> str:
+    from pgstow.units import format_size
+
+    if not latency.read_us_per_mib and not latency.write_us_per_mib:
+        return ""
+    return (
+        f"; beyond {format_size(latency.base_bytes)} read {_us(latency.read_us_per_mib)}, "
+        f"write {_us(latency.write_us_per_mib)} per MiB"
+    )
+
+
+def _beginning_texts(kind: "VolumeType") -> dict[str, str]:
+    """What a hard disk's parts and a snapshot's blocks add."""
+    from pgstow.units import format_rate, format_size
+
+    says = {}
+    if kind.mechanics is not None:
+        disk = kind.mechanics
+        says["mechanics"] = (
+            f"seek {_us(disk.mean_seek_us)} on average, {_us(disk.track_seek_us)} to the next "
+            f"track; turn {_us(disk.turn_us)}; then {format_rate(disk.bytes_per_second)}"
+        )
+    if kind.snapshot_rule is not None:
+        rule = kind.snapshot_rule
+        says["snapshot"] = (
+            f"blocks of {format_size(rule.block_bytes)}; initialised at "
+            f"{format_rate(rule.rate_min)} to {format_rate(rule.rate_max)}; fast restore to "
+            f"{format_size(rule.fast_max_bytes)}"
+        )
+        says["first_touch"] = (
+            f"{_us(rule.us_p50)}, p99 {_us(rule.us_p99)}, at most {format_rate(rule.rate)}"
+        )
+    return says
 
 
 def _burst_text(kind: "VolumeType") -> str:

@@ -52,7 +52,8 @@ class Volume:
     """A provisioned volume. Size, IOPS and throughput are those of ONE member of the stripe.
 
     ``iops`` and ``throughput`` of ``None`` mean what the type gives for the size by itself.
-    ``mount`` is where its filesystem is, or is to be, mounted.
+    ``mount`` is where its filesystem is, or is to be, mounted. The last four say what it begins
+    with: the fraction of its burst credits (``None``: all), and whether its data are a snapshot's.
     """
 
     name: str
@@ -66,6 +67,10 @@ class Volume:
     filesystem: Filesystem = "xfs"
     mkfs_options: tuple[str, ...] = ()
     mount_options: tuple[str, ...] = ("noatime",)
+    burst_credits: float | None = None
+    from_snapshot: bool = False
+    fast_snapshot_restore: bool = False
+    initialization_rate: BytesPerSecond | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,30}", self.name):
@@ -79,6 +84,26 @@ class Volume:
             raise LayoutError(f"volume {self.name}: stripes must be 1 to 128, not {self.stripes}")
         if not self.mount.startswith("/"):
             raise LayoutError(f"volume {self.name}: mount {self.mount!r} must be an absolute path")
+        _check_burst_credits(f"volumes.{self.name}", self.burst_credits)
+        self._check_snapshot()
+
+    def _check_snapshot(self) -> None:
+        where = f"volumes.{self.name}"
+        for key, is_set in (
+            ("fast_snapshot_restore", self.fast_snapshot_restore),
+            ("initialization_rate", self.initialization_rate is not None),
+        ):
+            if is_set and not self.from_snapshot:
+                raise LayoutError(
+                    f"{where}.{key}: is for a volume that is restored from a snapshot",
+                    f"write from_snapshot = true, or drop {key}",
+                )
+        if self.fast_snapshot_restore and self.initialization_rate is not None:
+            raise LayoutError(
+                f"{where}.initialization_rate: stands in place of a fast snapshot restore, whose "
+                "data are there from the start",
+                "drop one of the two",
+            )
 
     @property
     def total_bytes(self) -> Bytes:
@@ -120,6 +145,10 @@ class HostSpec:
     platform: Platform = "local"
     region: str | None = None
     instance: str | None = None
+    burst_credits: float | None = None  # the fraction at the start; None: it never bursts
+
+    def __post_init__(self) -> None:
+        _check_burst_credits("host", self.burst_credits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +195,14 @@ class Layout:
         return self.volume(self.postgres.data)
 
 
+def _check_burst_credits(where: str, fraction: float | None) -> None:
+    if fraction is not None and not 0.0 <= fraction <= 1.0:
+        raise LayoutError(
+            f"{where}.burst_credits: {fraction:g} is no fraction of a full balance",
+            "write a number from 0 (empty) to 1 (full)",
+        )
+
+
 def _refuse_twice(names: list[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
@@ -190,14 +227,66 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Base latency of one operation, by median and 99th percentile; log-normal between."""
+    """Base latency of one operation, by median and 99th percentile; log-normal between.
+
+    The percentiles hold for operations of up to ``base_bytes``; each MiB beyond takes so much more.
+    """
 
     read_us_p50: float
     read_us_p99: float
     write_us_p50: float
     write_us_p99: float
-    sequential_read_us_p50: float | None = None  # set for disks with seeks
-    sequential_write_us_p50: float | None = None
+    base_bytes: int = 0
+    read_us_per_mib: float = 0.0
+    write_us_per_mib: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanics:
+    """What a hard disk's arm and platter add to the latency of a request.
+
+    A request that continues the last one only passes below the head. Any other one seeks, as long
+    as the root of the distance asks, and waits for any part of a turn. ``is_serial``: one request
+    after the other.
+    """
+
+    track_seek_us: float  # to the next track
+    mean_seek_us: float  # between two places that are anywhere
+    turn_us: float
+    bytes_per_second: float  # below the head
+    is_serial: bool
+
+    @property
+    def mean_us(self) -> float:
+        """Mean time to a place that is anywhere.
+
+        >>> Mechanics(230, 7400, 8333, 150e6, True).mean_us
+        11566.5
+        """
+        return self.mean_seek_us + self.turn_us / 2
+
+    @property
+    def most_us(self) -> float:
+        """The whole way of the arm and a whole turn.
+
+        The mean of the root of the distance between two places is 8/15.
+        """
+        stroke_us = (self.mean_seek_us - self.track_seek_us) * 15 / 8
+        return self.track_seek_us + stroke_us + self.turn_us
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """How the data of a restored volume come: a block at its first touch, at most at a rate.
+
+    ``background_bytes_per_second``: what comes by itself, from the volume's begin to its end.
+    """
+
+    block_bytes: int
+    us_p50: float
+    us_p99: float
+    bytes_per_second: float | None = None
+    background_bytes_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +302,8 @@ class Member:
     io_unit_bytes: int
     latency: Latency
     burst: Burst | None = None
+    mechanics: Mechanics | None = None  # of a hard disk
+    restored: Restore | None = None  # while its data come from a snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +337,7 @@ class HostCap:
     bytes_per_second: float | None
     burst_iops: float | None = None  # what it may reach for 30 minutes a day
     burst_bytes_per_second: float | None = None
+    burst_initial: float | None = None  # the fraction of these credits; None: it never bursts
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,9 @@ def _shape(
         most = kind.max_iops or most
     paid_from = price.iops_tiers[0].over_iops if price.iops_tiers else 0.0
     latency = kind.latency
+    way_us, most_way_us = (
+        (kind.mechanics.mean_us, kind.mechanics.most_us) if kind.mechanics else (0.0, 0.0)
+    )
     rate, rate_most = _throughput(kind)
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
     return Shape(
@@ -122,10 +125,10 @@ def _shape(
         usd_per_gib=price.usd_per_gib or 0.0,
         usd_per_iops=price.iops_tiers[0].usd if price.iops_tiers else 0.0,
         usd_per_mibps=price.usd_per_mibps or 0.0,
-        read_us=_mean(latency.read_us_p50, latency.read_us_p99),
-        write_us=_mean(latency.write_us_p50, latency.write_us_p99),
-        read_us_p99=latency.read_us_p99,
-        write_us_p99=latency.write_us_p99,
+        read_us=_mean(latency.read_us_p50, latency.read_us_p99) + way_us,
+        write_us=_mean(latency.write_us_p50, latency.write_us_p99) + way_us,
+        read_us_p99=latency.read_us_p99 + most_way_us,
+        write_us_p99=latency.write_us_p99 + most_way_us,
         random_io_bytes=_HDD_RANDOM_IO_BYTES if kind.is_hdd else 8192,
         is_ephemeral=kind.is_ephemeral,
         is_hdd=kind.is_hdd,

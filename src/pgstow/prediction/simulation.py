@@ -1,7 +1,7 @@
 """A workload on a layout, as the simulator takes it, and what it answers."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from pgstow import _native
@@ -50,6 +50,11 @@ def totals_by_volume(
     return {name: VolumeTotals(*one) for name, one in sums.items()}
 
 
+def _initialised(device: Device) -> Device:
+    """The device once its data are there: a prediction is of what comes after the first touch."""
+    return replace(device, member=replace(device.member, restored=None))
+
+
 def simulate(
     workload: Workload,
     layout: Layout,
@@ -89,7 +94,7 @@ def simulate(
         "cores": workload.cores,
         "cpu_us": workload.cpu_us,
         "host": asdict(catalog.host_cap(layout.host)),
-        "devices": [asdict(catalog.device(volume)) for volume in layout.volumes],
+        "devices": [asdict(_initialised(catalog.device(volume))) for volume in layout.volumes],
         "reads": reads,
         "background_writes": background,
         "wal": {

@@ -21,15 +21,10 @@ pub fn gp3() -> DeviceConfig {
             iops: Some(3000.0),
             bytes_per_second: Some(131_072_000.0),
             io_unit_bytes: 256 * KIB,
-            latency: LatencyConfig {
-                read_us_p50: 0.0,
-                read_us_p99: 0.0,
-                write_us_p50: 0.0,
-                write_us_p99: 0.0,
-                sequential_read_us_p50: None,
-                sequential_write_us_p50: None,
-            },
+            latency: LatencyConfig::default(),
             burst: None,
+            mechanics: None,
+            restored: None,
         },
         uses_host_cap: true,
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
+use crate::system;
+
 pub const PAGE_BYTES: u64 = 4096;
 /// The largest volume that any provider sells; half of what a process can address.
 const MAX_BYTES: u64 = 64 << 40;
@@ -31,6 +33,8 @@ impl Memory {
         // A huge page for each scattered block written would take 512 times the memory.
         // SAFETY: the mapping just made; a refusal changes nothing but memory use.
         unsafe { libc::madvise(start, length, libc::MADV_NOHUGEPAGE) };
+        // SAFETY: the same mapping.
+        unsafe { system::unlock(start, length) };
         let start = NonNull::new(start.cast()).expect("mmap gives no null");
         Ok(Self {
             start,
@@ -209,6 +213,17 @@ mod tests {
         assert_eq!(memory.resident_bytes(), 0);
         assert!(memory.grow(u64::MAX).is_err());
         assert!(Memory::new(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn what_was_given_back_is_zero_though_the_server_is_locked_in_memory() {
+        let _lock = system::MemoryLock::take();
+        let mut memory = Memory::new(1 << 40).unwrap();
+        memory.write(8192, &[7; 8192]);
+        memory.grow(1 << 41).unwrap();
+        memory.punch(8192, 8192);
+        memory.write(8192, &[1]);
+        assert_eq!(memory.read(8192, 4096).unwrap()[1..], [0; 4095]);
     }
 
     #[derive(Debug, Clone)]

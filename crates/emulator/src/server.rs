@@ -12,7 +12,7 @@ use crate::guard::MemoryGuard;
 use crate::mount::Mount;
 use crate::pending::{Deadlines, Kind, Pending};
 use crate::store::Store;
-use crate::system::{self, Clock, Priority, Signals};
+use crate::system::{self, Clock, MemoryLock, Priority, Signals};
 use crate::wire;
 
 /// Requests taken in before the others are looked at again.
@@ -23,6 +23,7 @@ static ZEROS: [u8; wire::MAX_TRANSFER_BYTES] = [0; wire::MAX_TRANSFER_BYTES];
 pub fn serve(config_json: &str) -> Result<(), Error> {
     let config = ServerConfig::parse(config_json)?;
     let clock = Clock::start();
+    let _memory = MemoryLock::take();
     let mut store = Store::new(MemoryGuard::new(config.memory_reserve_bytes), config.seed);
     store.set_host(config.host).map_err(Error::Config)?;
     store

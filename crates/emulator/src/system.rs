@@ -9,6 +9,8 @@ use std::time::Instant;
 /// Above every ordinary program, below the kernel's own real-time threads.
 const REALTIME_PRIORITY: i32 = 50;
 const PR_SET_IO_FLUSHER: i32 = 57;
+/// As large as any volume is.
+const LARGE_BYTES: usize = 64 << 40;
 
 /// Nanoseconds since the server's start.
 #[derive(Debug, Clone, Copy)]
@@ -170,4 +172,52 @@ impl Drop for Priority {
             libc::prctl(PR_SET_IO_FLUSHER, 0, 0, 0, 0);
         }
     }
+}
+
+/// The server's own memory (code, heap, stacks, buffers) kept from being taken back while it
+/// serves: what the kernel would have to read in again would stand between a request and its
+/// reply. Pages are locked when they are first used, so nothing is filled beforehand. Volumes'
+/// data is left out ([`unlock`]). A wish too: it needs CAP_IPC_LOCK or a limit that suffices.
+#[derive(Debug)]
+pub struct MemoryLock(());
+
+impl MemoryLock {
+    pub fn take() -> Self {
+        // SAFETY: plain system call about the calling process.
+        unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+        let lock = Self(());
+        if !may_map(LARGE_BYTES) {
+            drop(lock); // a limit (RLIMIT_MEMLOCK) counts volumes before they can be left out
+            return Self(());
+        }
+        lock
+    }
+}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        // SAFETY: plain system call about the calling process.
+        unsafe { libc::munlockall() };
+    }
+}
+
+/// Whether a mapping of that size is allowed; it takes no memory.
+fn may_map(length: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping that nobody uses, and taken away again.
+    unsafe {
+        let start = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, flags, -1, 0);
+        start != libc::MAP_FAILED && libc::munmap(start, length) == 0
+    }
+}
+
+/// Takes a mapping out of the lock. Volumes are large and thin: they may be swapped where there is
+/// swap, and MADV_DONTNEED, which gives memory back, refuses what is locked.
+///
+/// # Safety
+///
+/// The range must be the caller's own mapping.
+pub unsafe fn unlock(start: *mut libc::c_void, length: usize) {
+    // SAFETY: the caller's promise; the data is not touched.
+    unsafe { libc::munlock(start, length) };
 }

@@ -18,6 +18,10 @@ enum Command {
     Set {
         device: DeviceConfig,
     },
+    Modify {
+        device: DeviceConfig,
+        optimising_s: f64,
+    },
     Host {
         // Null lifts the cap; leaving it out must not.
         #[serde(deserialize_with = "Option::deserialize")]
@@ -52,6 +56,10 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
         Command::Add { device } => store.add(&device, now_ns),
         Command::Remove { name } => store.remove(&name),
         Command::Set { device } => store.set(&device, now_ns),
+        Command::Modify {
+            device,
+            optimising_s,
+        } => store.modify(&device, optimising_s, now_ns),
         Command::Host { host } => store.set_host(host),
         Command::Limits { enabled, name } => store.set_limits(enabled, name.as_deref()),
         Command::Compensation { us } => store.set_compensation_us(us),
@@ -140,6 +148,41 @@ mod tests {
             json!([])
         );
         assert!(execute(&mut store, 0, br#"{"command": "shutdown"}"#).ends_server);
+    }
+
+    #[test]
+    fn a_modification_is_under_way_until_it_is_complete() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        let mut wanted = device("data");
+        wanted.member.iops = Some(1000.0);
+        ask(&mut store, &json!({"command": "add", "device": wanted}));
+        let modify = |store: &mut Store, now_ns: u64, device: &DeviceConfig, seconds: f64| {
+            let line = json!({"command": "modify", "device": device, "optimising_s": seconds});
+            let answer = execute(store, now_ns, line.to_string().as_bytes());
+            serde_json::from_str::<Value>(&answer.line).unwrap()
+        };
+        let volume = |store: &Store, now_ns: u64| {
+            serde_json::to_value(store.status(now_ns)).unwrap()["volumes"][0].clone()
+        };
+        assert_eq!(volume(&store, 0)["modification"], Value::Null);
+        assert_eq!(volume(&store, 0)["modifications_24h"], 0);
+        wanted.member.iops = Some(3000.0);
+        wanted.size_bytes *= 2;
+        assert_eq!(modify(&mut store, 0, &wanted, 60.0)["ok"], true);
+        let halfway = volume(&store, 30_000_000_000);
+        assert_eq!(
+            halfway["modification"],
+            json!({"progress": 0.5, "ends_in_s": 30.0})
+        );
+        assert_eq!(halfway["modifications_24h"], 1);
+        assert_eq!(halfway["size_bytes"], 2u64 << 30);
+        let refused = modify(&mut store, 30_000_000_000, &wanted, 60.0);
+        assert!(refused["error"].as_str().unwrap().contains("under way"));
+        assert_eq!(volume(&store, 60_000_000_000)["modification"], Value::Null);
+        for seconds in [-1.0, 1e9] {
+            let answer = modify(&mut store, 60_000_000_000, &wanted, seconds);
+            assert_eq!(answer["ok"], false, "{seconds}");
+        }
     }
 
     #[test]

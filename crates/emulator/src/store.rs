@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pgstow_device::{DeviceConfig, HostCap, HostCapConfig};
+use pgstow_device::{DeviceConfig, HostCap, HostCapConfig, Modification};
 use serde::Serialize;
 
 use crate::guard::MemoryGuard;
@@ -11,6 +11,8 @@ use crate::volume::{Counts, EmulatedVolume};
 /// Below it are the root and the offsets of "." and "..".
 const FIRST_NODE: u64 = 16;
 const MAX_NAME_BYTES: usize = 255;
+/// A week; the provider says up to 24 hours for most volumes.
+const MAX_OPTIMISING_S: f64 = 7.0 * 24.0 * 3600.0;
 
 #[derive(Debug)]
 pub struct Store {
@@ -47,6 +49,26 @@ struct VolumeStatus<'a> {
     /// Burst credits left over all members; null for a volume without.
     credits: Option<f64>,
     device: &'a DeviceConfig,
+    /// Null where none is under way.
+    modification: Option<ModificationStatus>,
+    modifications_24h: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct ModificationStatus {
+    progress: f64,
+    ends_in_s: f64,
+}
+
+impl ModificationStatus {
+    fn new(modification: Modification, now_ns: u64) -> Self {
+        let length_ns = modification.ends_ns - modification.started_ns;
+        let left_ns = modification.ends_ns - now_ns;
+        Self {
+            progress: 1.0 - left_ns as f64 / length_ns as f64,
+            ends_in_s: left_ns as f64 / 1e9,
+        }
+    }
 }
 
 impl Store {
@@ -95,6 +117,24 @@ impl Store {
         self.named(&device.name)?.1.set(device, now_ns)
     }
 
+    /// Changes a volume as `ModifyVolume` does: its limits over so many seconds.
+    pub fn modify(
+        &mut self,
+        device: &DeviceConfig,
+        optimising_s: f64,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        if !(0.0..=MAX_OPTIMISING_S).contains(&optimising_s) {
+            return Err(format!(
+                "optimising_s must be 0 to {MAX_OPTIMISING_S}, not {optimising_s}"
+            ));
+        }
+        let optimising_ns = (optimising_s * 1e9).round() as u64;
+        self.named(&device.name)?
+            .1
+            .modify(device, optimising_ns, now_ns)
+    }
+
     pub fn set_host(&mut self, config: Option<HostCapConfig>) -> Result<(), String> {
         if let Some(config) = &config {
             config.check().map_err(|error| error.to_string())?;
@@ -137,6 +177,11 @@ impl Store {
             limits_enabled: !volume.timing.is_unlimited(),
             credits: volume.timing.credits(now_ns),
             device: volume.timing.config(),
+            modification: volume
+                .timing
+                .modification(now_ns)
+                .map(|modification| ModificationStatus::new(modification, now_ns)),
+            modifications_24h: volume.timing.modifications_24h(now_ns),
         });
         let all_limited = self
             .volumes

@@ -68,6 +68,23 @@ impl EmulatedVolume {
             })
     }
 
+    /// Changes it as `ModifyVolume` does: the size at once, the limits over `optimising_ns`.
+    pub fn modify(
+        &mut self,
+        device: &DeviceConfig,
+        optimising_ns: u64,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let before = self.timing.clone();
+        self.timing
+            .modify(now_ns, device, optimising_ns)
+            .map_err(|error| error.to_string())?;
+        self.memory.grow(device.size_bytes).map_err(|error| {
+            self.timing = before;
+            format!("volume {:?} cannot grow: {error}", device.name)
+        })
+    }
+
     /// When the request is to be answered: as the model says, less what the way itself takes.
     ///
     /// Only the latency is shortened; the waits before the limits are what they must be.

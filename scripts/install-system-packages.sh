@@ -10,6 +10,7 @@ programs='
 cc|gcc libc6-dev|building
 mkfs.xfs|xfsprogs|emulated volumes with XFS
 mkfs.ext4|e2fsprogs|emulated volumes with ext4
+mkfs.btrfs|btrfs-progs|emulated volumes with btrfs
 fusermount3|fuse3|emulated volumes
 losetup|mount|emulated volumes
 setpriv|util-linux|emulated volumes

@@ -40,7 +40,7 @@ def reaches(measure: Callable[[], float], wanted: float, *, below: float = 0.03)
     pytest.fail(f"wanted {wanted:g}, got {rates}")
 
 
-@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4", "btrfs"])
 def test_a_filesystem_keeps_what_is_written(lab: Any, filesystem: str) -> None:
     lab.want("data", volume={"filesystem": filesystem})
     status = lab.up()

@@ -101,7 +101,7 @@ def test_a_smaller_size_is_refused(lab: Any) -> None:
         lab.up()
 
 
-@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4", "btrfs"])
 def test_a_volume_grows_while_it_is_in_use(lab: Any, filesystem: str) -> None:
     lab.want("data", volume={"filesystem": filesystem})
     lab.up()
@@ -156,8 +156,9 @@ def test_an_empty_directory_of_the_users_stays(lab: Any) -> None:
     assert lab.mount("data").is_dir()
 
 
-def test_a_busy_mount_names_who_holds_it_and_force_takes_it_down(lab: Any) -> None:
-    lab.want("data")
+@pytest.mark.parametrize("filesystem", ["xfs", "btrfs"])
+def test_a_busy_mount_names_who_holds_it_and_force_takes_it_down(lab: Any, filesystem: str) -> None:
+    lab.want("data", volume={"filesystem": filesystem})
     lab.up()
     with (lab.mount("data") / "held").open("w"):
         with pytest.raises(HostError, match=rf"in use by .*\(pid {os.getpid()}\)"):
@@ -170,7 +171,7 @@ def test_a_busy_mount_names_who_holds_it_and_force_takes_it_down(lab: Any) -> No
     _wait_until(lambda: lab.leftovers() == [])
 
 
-@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4", "btrfs"])
 def test_a_killed_server_leaves_nothing_after_down(lab: Any, filesystem: str) -> None:
     lab.want("data", volume={"filesystem": filesystem})
     lab.want("wal")

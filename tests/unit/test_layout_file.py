@@ -247,7 +247,7 @@ def layouts(draw: st.DrawFn) -> Layout:
             throughput=draw(st.none() | positive),  # type: ignore[arg-type]
             stripes=draw(st.integers(1, 128)),
             chunk_bytes=Bytes(draw(st.sampled_from([4096, 65536, 1048577]))),
-            filesystem=draw(st.sampled_from(["xfs", "ext4"])),
+            filesystem=draw(st.sampled_from(["xfs", "ext4", "btrfs"])),
             mkfs_options=tuple(draw(st.lists(identifiers, max_size=2))),
             mount_options=tuple(draw(st.lists(identifiers, max_size=2))),
             burst_credits=draw(fractions),

@@ -22,6 +22,14 @@ class ServerGoneError(HostError):
 
 
 @dataclass(frozen=True, slots=True)
+class Modification:
+    """A modification that is under way; ``progress`` goes from 0 to 1."""
+
+    progress: float
+    ends_in_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ServerVolume:
     """One volume as its server sees it; times are sums over all operations."""
 
@@ -38,6 +46,8 @@ class ServerVolume:
     in_flight: int
     limits_enabled: bool
     device: Device
+    modification: Modification | None = None
+    modifications_24h: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,10 @@ class Control:
     def set(self, device: Device) -> None:
         """Change a volume's limits and latency while it is in use."""
         self._ask({"command": "set", "device": asdict(device)})
+
+    def modify(self, device: Device, optimising_s: float) -> None:
+        """Change a volume as ModifyVolume does: its limits over so many seconds."""
+        self._ask({"command": "modify", "device": asdict(device), "optimising_s": optimising_s})
 
     def remove(self, name: str) -> None:
         """Remove a volume and what is in it."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
+from pgstow.emulate.filesystems import KINDS
 from pgstow.emulate.state import State, VolumeState
 from pgstow.model import Device, HostCap, Layout, Volume
 from pgstow.model.errors import LayoutError, UserError
-from pgstow.units import MIB, format_rate, format_size
+from pgstow.units import format_rate, format_size
 
 ActionKind = Literal[
     "clear",
@@ -29,8 +30,6 @@ ActionKind = Literal[
     "enable limits",
     "keep",
 ]
-XFS_MIN_BYTES = 300 * MIB  # mkfs.xfs from xfsprogs 5.19 on refuses less
-EXT4_MIN_BYTES = 8 * MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def pair(layout: Layout, devices: Sequence[Device]) -> tuple[Wanted, ...]:
     for volume in layout.volumes:
         device = by_name.get(volume.name)
         assert device is not None, f"no device was given for volume {volume.name}"
-        least = XFS_MIN_BYTES if volume.filesystem == "xfs" else EXT4_MIN_BYTES
+        least = KINDS[volume.filesystem].min_bytes
         if device.size_bytes < least:
             raise LayoutError(
                 f"volume {volume.name} of {format_size(device.size_bytes)} is too small for"

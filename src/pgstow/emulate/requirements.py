@@ -5,25 +5,28 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from pgstow.emulate.filesystems import KINDS
 from pgstow.host import programs
 from pgstow.model import Warning
 from pgstow.model.errors import HostError
+from pgstow.model.storage import Filesystem
 
 _CAP_SYS_ADMIN = 21
 
 
-def check_requirements(filesystems: Iterable[str] = ("xfs", "ext4")) -> tuple[Warning, ...]:
+def check_requirements(filesystems: Iterable[Filesystem] = ("xfs", "ext4")) -> tuple[Warning, ...]:
     """What is missing, each with its remedy; nothing where volumes can be emulated."""
     found = [_missing_right(), _missing_device("/dev/fuse", "fuse")]
     found.append(_missing_device("/dev/loop-control", "loop"))
     found += [_missing_program(name) for name in ("losetup", "mount", "umount")]
     for filesystem in sorted(set(filesystems)):
-        found += [_missing_program(f"mkfs.{filesystem}"), _missing_filesystem(filesystem)]
+        found += [_missing_program(name) for name in KINDS[filesystem].programs]
+        found.append(_missing_filesystem(filesystem))
     found.append(_missing_server())
     return tuple(warning for warning in found if warning is not None)
 
 
-def require(filesystems: Iterable[str]) -> None:
+def require(filesystems: Iterable[Filesystem]) -> None:
     """Raise one error for all that is missing."""
     missing = check_requirements(filesystems)
     if missing:

@@ -88,8 +88,7 @@ def _loops(directory: StateDirectory, state: State) -> tuple[Loop, ...]:
 def _unmount_all(
     directory: StateDirectory, found: Iterable[Loop], cleanup: Cleanup, *, force: bool
 ) -> None:
-    numbers = {Path(loop.device).stat().st_rdev for loop in found}
-    ours = [mount for mount in mounts.mounts() if mount.device_number in numbers]
+    ours = [one for one in mounts.mounts() if any(one.is_of(loop.device) for loop in found)]
     for mount in reversed(ours):  # the latest first: it may lie inside an earlier one
         _unmount(mount, cleanup, may_be_lazy=force or not process.is_alive(directory))
         cleanup.actions.append(f"unmounted {mount.path}")

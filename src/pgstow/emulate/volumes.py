@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgstow.emulate.calibrate import MAX_REQUEST_BYTES
+from pgstow.emulate.filesystems import KINDS, mount_options
 from pgstow.host import loops, mounts, programs
 from pgstow.host.loops import Loop
 from pgstow.model import Volume
@@ -23,36 +24,26 @@ def attach(file: Path) -> Loop:
 def format_device(volume: Volume, device: str) -> None:
     """Make the layout's filesystem; what an interrupted attempt left is overwritten."""
     options = [part for option in volume.mkfs_options for part in shlex.split(option)]
-    if volume.filesystem == "xfs":
-        arguments = ["mkfs.xfs", "-q", "-f", "-K"]
-    else:
-        # A fresh device is all zeros already; writing them would cost the memory they take.
-        lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
-        arguments = ["mkfs.ext4", "-q", "-F", "-E", lazy]
-    programs.run([*arguments, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
+    command = KINDS[volume.filesystem].make
+    programs.run([*command, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
 
 
 def grow(volume: Volume, loop: Loop) -> None:
     """Make a mounted filesystem as large as its volume has become."""
     loops.grow(loop)
-    if volume.filesystem == "xfs":
-        arguments = ["xfs_growfs", "-d", volume.mount]
-    else:
-        arguments = ["resize2fs", loop.device]
+    kind = KINDS[volume.filesystem]
+    place = volume.mount if kind.grow_by == "mount" else loop.device
     try:
-        programs.run(arguments, timeout_s=_FORMAT_TIMEOUT_S)
+        programs.run([*kind.grow, place], timeout_s=_FORMAT_TIMEOUT_S)
     except HostError as error:
-        remedy = "use xfs, or give root CAP_SYS_RESOURCE, which ext4 asks for"
+        remedy = "use xfs or btrfs, or give root CAP_SYS_RESOURCE, which ext4 asks for"
         what = f"volume {volume.name} cannot grow while it is mounted: {error.message}"
         raise HostError(what, remedy if volume.filesystem == "ext4" else error.remedy) from error
 
 
 def mount(volume: Volume, device: str) -> None:
     """Mount a volume where the layout says."""
-    options = volume.mount_options
-    if volume.filesystem == "ext4" and "init_itable" not in ",".join(options):
-        # Else a kernel thread fills inode tables for a while and takes the volume's IOPS.
-        options = (*options, "noinit_itable")
+    options = mount_options(volume.filesystem, volume.mount_options)
     mounts.mount(device, Path(volume.mount).resolve(), volume.filesystem, options)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,10 +16,16 @@ _MOUNT_TIMEOUT_S = 60.0
 class Mount:
     """A row of /proc/self/mountinfo."""
 
-    device_number: int  # as st_dev has it
+    device_number: int  # as st_dev has it, except on btrfs: there st_dev is the subvolume's own
     path: str
     filesystem: str
     source: str
+
+    def is_of(self, device: str) -> bool:
+        """Whether it is a mount of a block device."""
+        if os.major(self.device_number) == 0:  # btrfs: a number of no device
+            return self.source == device
+        return self.device_number == Path(device).stat().st_rdev
 
 
 def mounts() -> tuple[Mount, ...]:
@@ -55,8 +62,7 @@ def mount_at(path: Path | str) -> Mount | None:
 
 def mounts_of(device: str) -> tuple[Mount, ...]:
     """The mounts of a block device, latest first: the order in which to undo them."""
-    number = Path(device).stat().st_rdev
-    return tuple(mount for mount in reversed(mounts()) if mount.device_number == number)
+    return tuple(mount for mount in reversed(mounts()) if mount.is_of(device))
 
 
 def mount(device: str, path: Path, filesystem: str, options: tuple[str, ...]) -> None:
@@ -86,7 +92,10 @@ def _busy(target: Mount) -> HostError | None:
             f"{target.path} cannot be unmounted: {inside[-1]} is mounted inside it",
             f"unmount it first: umount {inside[-1]}",
         )
-    found = processes.holders(target.device_number)
+    numbers = {target.device_number}
+    with suppress(OSError):  # the filesystem is gone with its device
+        numbers.add(Path(target.path).stat().st_dev)
+    found = processes.holders(*numbers)
     if not found:
         return None
     names = ", ".join(str(holder) for holder in found[:5])

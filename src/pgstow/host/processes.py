@@ -3,7 +3,7 @@
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,23 +104,26 @@ def _gone(descriptor: int, patience_s: float) -> bool:
     return bool(poll.poll(patience_s * 1000))
 
 
-def holders(device_number: int) -> tuple[Holder, ...]:
-    """The processes with a file, directory or program of that filesystem in use (``st_dev``)."""
+def holders(*device_numbers: int) -> tuple[Holder, ...]:
+    """The processes with a file, directory or program of a filesystem in use.
+
+    The filesystem is known by its ``st_dev``, and where the mount table has another, by both.
+    """
     found = []
     for directory in _PROC.iterdir():
-        if directory.name.isdigit() and _holds(directory, device_number):
+        if directory.name.isdigit() and _holds(directory, device_numbers):
             found.append(Holder(int(directory.name), _name(directory)))
     return tuple(sorted(found, key=lambda holder: holder.pid))
 
 
-def _holds(directory: Path, device_number: int) -> bool:
+def _holds(directory: Path, device_numbers: Collection[int]) -> bool:
     for link in _links(directory):
         try:
-            if link.stat().st_dev == device_number:
+            if link.stat().st_dev in device_numbers:
                 return True
         except OSError:  # gone meanwhile, or another user's
             continue
-    return _maps(directory, device_number)
+    return _maps(directory, device_numbers)
 
 
 def _links(directory: Path) -> Iterator[Path]:
@@ -131,13 +134,13 @@ def _links(directory: Path) -> Iterator[Path]:
         return
 
 
-def _maps(directory: Path, device_number: int) -> bool:
-    wanted = f"{os.major(device_number):02x}:{os.minor(device_number):02x}"
+def _maps(directory: Path, device_numbers: Collection[int]) -> bool:
+    wanted = {f"{os.major(number):02x}:{os.minor(number):02x}" for number in device_numbers}
     try:
         lines = (directory / "maps").read_text(errors="replace").splitlines()
     except OSError:
         return False
-    return any(line.split(maxsplit=4)[3] == wanted for line in lines)
+    return any(line.split(maxsplit=4)[3] in wanted for line in lines)
 
 
 def _name(directory: Path) -> str:

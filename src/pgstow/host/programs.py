@@ -15,9 +15,11 @@ _SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bi
 # Debian and Ubuntu packages of the programs pgstow may start.
 _PACKAGES = {
     "blkid": "util-linux",
+    "btrfs": "btrfs-progs",
     "fio": "fio",
     "fusermount3": "fuse3",
     "losetup": "mount",
+    "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
     "modprobe": "kmod",

@@ -8,7 +8,7 @@ from pgstow.model.errors import LayoutError
 from pgstow.units import KIB, Bytes, BytesPerSecond, Iops
 
 Platform = Literal["ec2", "rds", "gce", "azure", "local"]
-Filesystem = Literal["xfs", "ext4"]
+Filesystem = Literal["xfs", "ext4", "btrfs"]
 DEFAULT_TABLESPACE = "pg_default"
 DEFAULT_CHUNK_BYTES = Bytes(64 * KIB)
 

@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import get_args
 
 from pgstow.host.devices import Filesystem
+from pgstow.model import storage
 from pgstow.model.profile import ServerState
 from pgstow.model.provenance import Warning
 from pgstow.model.storage import (
@@ -30,8 +32,9 @@ _FREE_SHARE_UNSEEN = 2  # an unseen volume is taken to be twice as large as what
 # Mount options that matter to a layout; the rest are the kernel's defaults spelled out.
 _OPTIONS = re.compile(
     r"noatime|nodiratime|lazytime|discard|nobarrier|barrier=.*|data=.*|commit=.*|sync|dirsync"
-    r"|largeio|allocsize=.*|nodelalloc|swalloc"
+    r"|largeio|allocsize=.*|nodelalloc|swalloc|nodatacow|nodatasum|compress(?:-force)?=.*"
 )
+_FILESYSTEMS: tuple[storage.Filesystem, ...] = get_args(storage.Filesystem)
 _TOAST = ("toast", "toast index")  # it lies with its table
 
 
@@ -104,7 +107,7 @@ class _Volumes:
             type=kind,
             size_bytes=Bytes(max(1, place.size_bytes)),
             mount=mount,
-            filesystem="xfs" if place.kind == "xfs" else "ext4",
+            filesystem=next((kind for kind in _FILESYSTEMS if kind == place.kind), "ext4"),
             mount_options=tuple(o for o in place.options if _OPTIONS.fullmatch(o)),
         )
 

@@ -3,13 +3,11 @@
 mod common;
 
 use common::{
-    KIB, SECOND_NS, TOLERANCE_S, gp2_100_gib, gp3, operation, read, run_closed, run_closed_at,
-    with_latency,
+    KIB, SECOND_NS, gp2_100_gib, gp3, operation, read, run_closed, run_closed_at, with_latency,
 };
 use pgstow_device::{
     BurstConfig, BurstKind, DeviceConfig, HostCap, HostCapConfig, Operation, OperationKind, Volume,
 };
-use proptest::prelude::*;
 
 /// Operations counted: with one a second allowed, the schedule says how many were taken.
 fn counted(requests: &[(u64, u64)]) -> u64 {
@@ -97,25 +95,6 @@ fn gp2_bursts_for_two_thousand_seconds_and_falls_to_its_baseline() {
     // 40 s of rest earn 12,000 credits, and the burst spends 2,700 of them a second.
     let rested = count(2160, 2164);
     assert!(rested > 2900.0, "{rested}");
-}
-
-#[test]
-fn the_burst_ends_when_the_credits_do() {
-    let mut volume = Volume::new(&gp2_100_gib(), 1).unwrap();
-    let mut host = HostCap::new(None);
-    let mut now_ns = 0;
-    let mut end_ns = None;
-    for index in 0..7_000_000u64 {
-        let done_ns = volume.submit(&mut host, now_ns, read(index * 16 * KIB, 8 * KIB));
-        // At the baseline two operations are 3.3 ms apart, in a burst 0.33 ms.
-        if index > 100 && done_ns - now_ns > 2_000_000 {
-            end_ns = Some(now_ns);
-            break;
-        }
-        now_ns = done_ns;
-    }
-    let seconds = end_ns.unwrap() as f64 / 1e9;
-    assert!((seconds / 2000.0 - 1.0).abs() < 0.01, "{seconds}");
 }
 
 #[test]
@@ -311,80 +290,4 @@ fn devices_and_hosts_are_read_from_json() {
     )
     .unwrap();
     assert_eq!(host.burst_initial, None);
-}
-
-fn requests() -> impl Strategy<Value = Vec<(u64, bool, u64, u64)>> {
-    let request = (0u64..3_000_000, any::<bool>(), 0u64..4000, 1u64..300);
-    prop::collection::vec(request, 1..300)
-}
-
-fn submit_all(device: &DeviceConfig, seed: u64, asked: &[(u64, bool, u64, u64)]) -> Vec<u64> {
-    let mut volume = Volume::new(device, seed).unwrap();
-    let mut host = HostCap::new(None);
-    let mut now_ns = 0;
-    asked
-        .iter()
-        .map(|&(wait_ns, write, block, blocks)| {
-            now_ns += wait_ns;
-            let kind = if write {
-                OperationKind::Write
-            } else {
-                OperationKind::Read
-            };
-            volume.submit(
-                &mut host,
-                now_ns,
-                operation(kind, block * 4096, blocks * 4096),
-            )
-        })
-        .collect()
-}
-
-proptest! {
-    #[test]
-    fn no_window_exceeds_the_limit_and_its_tolerance(asked in requests()) {
-        let done = submit_all(&gp3(), 1, &asked);
-        let limit = 131_072_000.0;
-        for first in 0..asked.len() {
-            let mut bytes = 0.0;
-            for last in first..asked.len() {
-                let window_s = (done[last] - done[first]) as f64 / 1e9 + 2e-9;
-                prop_assert!(bytes <= limit * (window_s + TOLERANCE_S) + 1.0);
-                bytes += asked[last].3 as f64 * 4096.0;
-            }
-        }
-    }
-
-    #[test]
-    fn equal_seeds_give_equal_traces(asked in requests(), seed in any::<u64>()) {
-        let device = with_latency(gp3());
-        prop_assert_eq!(submit_all(&device, seed, &asked), submit_all(&device, seed, &asked));
-    }
-
-    #[test]
-    fn nothing_is_done_before_it_is_asked(asked in requests(), stripes in 1u32..9) {
-        let mut device = with_latency(gp3());
-        device.stripes = stripes;
-        let mut now_ns = 0;
-        for (request, done_ns) in asked.iter().zip(submit_all(&device, 1, &asked)) {
-            now_ns += request.0;
-            prop_assert!(done_ns > now_ns);
-        }
-    }
-
-    #[test]
-    fn a_stripe_is_never_slower_than_one_member(
-        stripes in 1u32..9, depth in 1usize..33, blocks in 1u64..129
-    ) {
-        let length = blocks * 8192;
-        let mut device = gp3();
-        device.member.latency.read_us_p50 = 500.0;
-        device.member.latency.read_us_p99 = 500.0;
-        let mut one = Volume::new(&device, 1).unwrap();
-        device.stripes = stripes;
-        let mut many = Volume::new(&device, 1).unwrap();
-        let alone = run_closed(&mut one, depth, length, SECOND_NS);
-        let together = run_closed(&mut many, depth, length, SECOND_NS);
-        prop_assert!(together as f64 >= alone as f64 * 0.995 - 1.0, "{} < {}", together, alone);
-    }
 }

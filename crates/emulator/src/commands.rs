@@ -4,6 +4,7 @@ use pgstow_device::{DeviceConfig, HostCapConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::fault::{Fault, Order};
 use crate::store::Store;
 
 #[derive(Debug, Deserialize)]
@@ -35,6 +36,25 @@ enum Command {
     Compensation {
         us: f64,
     },
+    Volatile {
+        enabled: bool,
+        #[serde(default)]
+        name: Option<String>,
+    },
+    Fault {
+        fault: Fault,
+        #[serde(default)]
+        volumes: Option<Vec<String>>,
+        #[serde(default)]
+        after_s: f64,
+        #[serde(default)]
+        for_s: Option<f64>,
+    },
+    Clear {
+        // Null clears all; leaving it out must not.
+        #[serde(deserialize_with = "Option::deserialize")]
+        id: Option<u64>,
+    },
     Status {},
     Shutdown {},
 }
@@ -63,6 +83,22 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
         Command::Host { host } => store.set_host(host),
         Command::Limits { enabled, name } => store.set_limits(enabled, name.as_deref()),
         Command::Compensation { us } => store.set_compensation_us(us),
+        Command::Volatile { enabled, name } => store.set_volatile(enabled, name.as_deref()),
+        Command::Clear { id } => store.clear_faults(id),
+        Command::Fault {
+            fault,
+            volumes,
+            after_s,
+            for_s,
+        } => {
+            let order = Order {
+                fault,
+                volumes,
+                after_s,
+                for_s,
+            };
+            return inject(store, now_ns, order);
+        }
         Command::Status {} => return accepted(&store.status(now_ns)),
         Command::Shutdown {} => {
             return Answer {
@@ -73,6 +109,15 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
     };
     match done {
         Ok(()) => accepted(&json!({})),
+        Err(message) => refused(&message),
+    }
+}
+
+fn inject(store: &mut Store, now_ns: u64, order: Order) -> Answer {
+    let is_cut_now = matches!(order.fault, Fault::PowerLoss { .. }) && order.after_s == 0.0;
+    match store.inject(order, now_ns) {
+        Ok((id, lost)) if is_cut_now => accepted(&json!({"id": id, "lost": lost})),
+        Ok((id, _)) => accepted(&json!({"id": id})),
         Err(message) => refused(&message),
     }
 }

@@ -1,6 +1,6 @@
 //! What each request means: one flat directory with a file for each volume.
 
-use crate::memory::PAGE_BYTES;
+use crate::fault::Operation;
 use crate::pending::{Kind, Pending};
 use crate::store::Store;
 use crate::wire::{self, Envelope, ROOT_NODE, Request};
@@ -69,12 +69,12 @@ fn answer(store: &mut Store, now_ns: u64, envelope: &Envelope<'_>) -> Result<Out
         Request::ReadDirectory { offset, size } => Outcome::Body(directory(store, offset, size)),
         Request::Read { offset, size } => read(store, now_ns, envelope, (offset, size))?,
         Request::Write { offset, data } => write(store, now_ns, envelope, (offset, data))?,
-        Request::Sync => later(store, now_ns, envelope, (Kind::Flush, 0))?,
+        Request::Sync => flush(store, now_ns, envelope)?,
         Request::Allocate {
             mode,
             offset,
             length,
-        } => allocate(store, node, mode, (offset, length))?,
+        } => allocate(store, now_ns, envelope, (mode, offset, length))?,
         Request::FileSystemStatus => {
             let size_bytes = store
                 .iter()
@@ -137,12 +137,12 @@ fn read(
     let (size_bytes, _) = file(store, envelope.node)?;
     let length = size_bytes.saturating_sub(offset).min(u64::from(size)) as u32;
     let length = length.min(wire::MAX_TRANSFER_BYTES as u32);
-    later(
-        store,
-        now_ns,
-        envelope,
-        (Kind::Read { offset, length }, offset),
-    )
+    let volume = store.get_mut(envelope.node).ok_or(libc::ENOENT)?;
+    let kind = match volume.refusal(Operation::Read, (offset, u64::from(length))) {
+        Some(error) => Kind::Failed(error),
+        None => Kind::Read { offset, length },
+    };
+    later(store, now_ns, envelope, (kind, offset))
 }
 
 fn write(
@@ -156,13 +156,13 @@ fn write(
     if end > size_bytes {
         return Err(libc::EFBIG);
     }
-    let (volume, _, guard) = store.parts_mut(envelope.node).ok_or(libc::ENOENT)?;
-    let missing = volume.memory.missing_pages(offset, data.len() as u64);
-    if missing > 0 && !guard.may_take(missing * PAGE_BYTES) {
-        return Err(libc::ENOSPC);
-    }
-    volume.memory.write(offset, data);
     let length = data.len() as u32;
+    let (volume, _, guard) = store.parts_mut(envelope.node).ok_or(libc::ENOENT)?;
+    let range = (offset, u64::from(length));
+    if let Some(error) = volume.refusal(Operation::Write, range) {
+        return later(store, now_ns, envelope, (Kind::Failed(error), 0));
+    }
+    volume.write(guard, envelope.unique, (offset, data))?;
     later(store, now_ns, envelope, (Kind::Write { length }, offset))
 }
 
@@ -186,13 +186,26 @@ fn later(
     }))
 }
 
+fn flush(store: &mut Store, now_ns: u64, envelope: &Envelope<'_>) -> Result<Outcome, i32> {
+    file(store, envelope.node)?;
+    let volume = store.get_mut(envelope.node).ok_or(libc::ENOENT)?;
+    let kind = match volume.refusal(Operation::Flush, (0, 0)) {
+        Some(error) => Kind::Failed(error),
+        None => Kind::Flush,
+    };
+    if let (Kind::Flush, Some(undo)) = (kind, &mut volume.undo) {
+        undo.flush_received(envelope.unique);
+    }
+    later(store, now_ns, envelope, (kind, 0))
+}
+
 fn allocate(
     store: &mut Store,
-    node: u64,
-    mode: u32,
-    (offset, length): (u64, u64),
+    now_ns: u64,
+    envelope: &Envelope<'_>,
+    (mode, offset, length): (u32, u64, u64),
 ) -> Result<Outcome, i32> {
-    let (size_bytes, _) = file(store, node)?;
+    let (size_bytes, _) = file(store, envelope.node)?;
     let end = offset.checked_add(length).ok_or(libc::EFBIG)?;
     if mode & !PUNCH_MODES != 0 {
         return Err(libc::EOPNOTSUPP);
@@ -201,14 +214,18 @@ fn allocate(
     if end > size_bytes && !keeps_size {
         return Err(libc::EFBIG);
     }
-    if mode & PUNCHING != 0 {
-        store
-            .get_mut(node)
-            .ok_or(libc::ENOENT)?
-            .memory
-            .punch(offset, length);
+    if mode & PUNCHING == 0 {
+        return Ok(Outcome::Body(vec![]));
     }
-    Ok(Outcome::Body(vec![]))
+    let volume = store.get_mut(envelope.node).ok_or(libc::ENOENT)?;
+    let kind = match volume.refusal(Operation::Write, (offset, length)) {
+        Some(error) => Kind::Failed(error),
+        None => Kind::Discard,
+    };
+    if kind == Kind::Discard {
+        volume.discard(envelope.unique, (offset, length));
+    }
+    later(store, now_ns, envelope, (kind, offset))
 }
 
 /// The sizes of a node that must be a file.
@@ -327,7 +344,7 @@ mod tests {
             offset: 0,
             length: 4096,
         };
-        assert_eq!(ask(&mut store, node, punch), Outcome::Body(vec![]));
+        assert!(matches!(ask(&mut store, node, punch), Outcome::Later(_)));
         assert_eq!(store.get(node).unwrap().memory.resident_bytes(), 4096);
     }
 

@@ -4,9 +4,11 @@
 //! so nothing needs a lock. It speaks the kernel's protocol itself: a request is read, its data
 //! copied at once, and its reply held back until the model says that it is done.
 
+mod changes;
 mod commands;
 mod config;
 mod control;
+mod fault;
 mod filesystem;
 mod guard;
 mod memory;
@@ -15,6 +17,7 @@ mod pending;
 mod server;
 mod store;
 mod system;
+mod undo;
 mod volume;
 mod wire;
 

@@ -100,6 +100,32 @@ impl Memory {
         }
     }
 
+    /// Cuts a range where what was written and what was not meet: offset, length, whether written.
+    pub fn runs(&self, offset: u64, length: u64) -> Vec<(u64, u64, bool)> {
+        let end = offset + length;
+        let pages = pages(offset, length);
+        let (mut runs, mut page) = (vec![], pages.start);
+        while page < pages.end {
+            let (start, is_written) = ((page * PAGE_BYTES).max(offset), self.has(page));
+            page = self.run_end(page).min(pages.end);
+            runs.push((start, (page * PAGE_BYTES).min(end) - start, is_written));
+        }
+        runs
+    }
+
+    /// The next page that is not as this one, written or not; or one past the end.
+    fn run_end(&self, mut page: u64) -> u64 {
+        let same = if self.has(page) { u64::MAX } else { 0 };
+        while let Some(word) = self.written.get((page / 64) as usize) {
+            let differing = (word ^ same) >> (page % 64);
+            if differing != 0 {
+                return page + u64::from(differing.trailing_zeros());
+            }
+            page = (page / 64 + 1) * 64;
+        }
+        page
+    }
+
     /// Pages that a write to this range would newly take.
     pub fn missing_pages(&self, offset: u64, length: u64) -> u64 {
         pages(offset, length)

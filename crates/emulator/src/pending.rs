@@ -6,9 +6,17 @@ use std::collections::BinaryHeap;
 /// A request's kind, for its reply and for the counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    Read { offset: u64, length: u32 },
-    Write { length: u32 },
+    Read {
+        offset: u64,
+        length: u32,
+    },
+    Write {
+        length: u32,
+    },
     Flush,
+    Discard,
+    /// Fails with this errno.
+    Failed(i32),
 }
 
 /// A request that is to be answered at its deadline.
@@ -58,6 +66,13 @@ impl Deadlines {
 
     pub fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|entry| entry.pending.deadline_ns)
+    }
+
+    /// Takes out every request.
+    pub fn drain(&mut self) -> impl Iterator<Item = Pending> {
+        let mut entries = std::mem::take(&mut self.heap).into_vec();
+        entries.sort_unstable_by_key(|entry| entry.sequence);
+        entries.into_iter().map(|entry| entry.pending)
     }
 
     /// The next request that is due by `now_ns`.

@@ -43,6 +43,7 @@ pub fn serve(config_json: &str) -> Result<(), Error> {
         mount,
         deadlines: Deadlines::default(),
         buffer,
+        parked: vec![],
     }
     .run(control, &signals)
 }
@@ -53,6 +54,8 @@ struct Server {
     mount: Mount,
     deadlines: Deadlines,
     buffer: Vec<u8>,
+    /// Requests whose time has come, on volumes that stall.
+    parked: Vec<Pending>,
 }
 
 /// Whether the file system is still mounted.
@@ -65,6 +68,8 @@ enum Connection {
 impl Server {
     fn run(&mut self, mut control: Control, signals: &Signals) -> Result<(), Error> {
         let ended = self.serve_until_ended(&mut control, signals);
+        self.store.clear_faults(None).expect("all can always go");
+        self.apply_faults();
         // Nobody is left waiting: the data is where it should be, only the time has not come.
         while let Some(pending) = self.deadlines.pop_due(u64::MAX) {
             self.complete(pending, self.clock.now_ns());
@@ -84,12 +89,13 @@ impl Server {
                     .map(|(descriptor, events)| interest(descriptor, events)),
             );
             let now_ns = self.clock.now_ns();
-            let wait_ns = self
-                .deadlines
-                .next_ns()
-                .map(|next_ns| next_ns.saturating_sub(now_ns));
+            let next_ns = [self.deadlines.next_ns(), self.store.faults.next_ns()];
+            let next_ns = next_ns.into_iter().flatten().min();
+            let wait_ns = next_ns.map(|next_ns| next_ns.saturating_sub(now_ns));
             system::poll(&mut polled, wait_ns).map_err(Error::system("cannot poll"))?;
 
+            self.store.advance_faults(self.clock.now_ns());
+            self.apply_faults();
             self.complete_due();
             if polled[1].revents != 0 {
                 return Ok(());
@@ -100,6 +106,7 @@ impl Server {
             if polled[2..].iter().any(|descriptor| descriptor.revents != 0) {
                 let (store, clock) = (&mut self.store, self.clock);
                 let ends = control.serve(|line| commands::execute(store, clock.now_ns(), line));
+                self.apply_faults();
                 if ends {
                     return Ok(());
                 }
@@ -139,6 +146,24 @@ impl Server {
         Ok(Connection::Open)
     }
 
+    /// Does what faults that started or ended mean for the requests in flight.
+    fn apply_faults(&mut self) {
+        let Some(changed) = self.store.faults.take_changed() else {
+            return;
+        };
+        let parked = std::mem::take(&mut self.parked);
+        let now_ns = self.clock.now_ns();
+        let in_flight: Vec<Pending> = self.deadlines.drain().chain(parked).collect();
+        for mut pending in in_flight {
+            if changed.cut_off.contains(&pending.node) {
+                pending.kind = Kind::Failed(libc::EIO);
+                pending.deadline_ns = now_ns;
+            }
+            self.deadlines.push(pending);
+        }
+        self.complete_due();
+    }
+
     fn complete_due(&mut self) {
         while self.deadlines.next_ns().is_some() {
             let now_ns = self.clock.now_ns();
@@ -154,6 +179,15 @@ impl Server {
         let Some(volume) = self.store.get_mut(pending.node) else {
             return reply(&self.mount, unique, libc::EIO, &[]);
         };
+        if volume.faults.as_ref().is_some_and(|faults| faults.stalled) {
+            return self.parked.push(pending);
+        }
+        if let Some(undo) = &mut volume.undo {
+            match kind {
+                Kind::Failed(_) => undo.failed(unique),
+                _ => undo.answered(unique),
+            }
+        }
         match kind {
             Kind::Read { offset, length } => {
                 let zeros = &ZEROS[..length as usize];
@@ -161,7 +195,8 @@ impl Server {
                 reply(&self.mount, unique, 0, data);
             }
             Kind::Write { length } => reply(&self.mount, unique, 0, &wire::written(length)),
-            Kind::Flush => reply(&self.mount, unique, 0, &[]),
+            Kind::Flush | Kind::Discard => reply(&self.mount, unique, 0, &[]),
+            Kind::Failed(error) => reply(&self.mount, unique, error, &[]),
         }
         let times_ns = (pending.received_ns, pending.deadline_ns, now_ns);
         volume.counts.add(kind, times_ns);

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use pgstow_device::{DeviceConfig, HostCap, HostCapConfig, Modification};
 use serde::Serialize;
 
+use crate::fault::{FaultStatus, Faults};
 use crate::guard::MemoryGuard;
+use crate::undo::{AtRisk, UndoLog};
 use crate::volume::{Counts, EmulatedVolume};
 
 /// Below it are the root and the offsets of "." and "..".
@@ -17,7 +19,7 @@ const MAX_OPTIMISING_S: f64 = 7.0 * 24.0 * 3600.0;
 #[derive(Debug)]
 pub struct Store {
     /// Nodes are never given twice.
-    volumes: BTreeMap<u64, EmulatedVolume>,
+    pub volumes: BTreeMap<u64, EmulatedVolume>,
     next_node: u64,
     pub host: HostCap,
     host_config: Option<HostCapConfig>,
@@ -25,6 +27,9 @@ pub struct Store {
     pub compensation_ns: u64,
     /// Whether a volume that is added has its limits on.
     limits_enabled: bool,
+    /// Whether a volume that is added keeps a log of what is not flushed.
+    pub volatile: bool,
+    pub faults: Faults,
     seed: u64,
 }
 
@@ -36,6 +41,7 @@ pub struct Status<'a> {
     limits_enabled: bool,
     host: Option<&'a HostCapConfig>,
     volumes: Vec<VolumeStatus<'a>>,
+    faults: Vec<FaultStatus<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -48,6 +54,10 @@ struct VolumeStatus<'a> {
     limits_enabled: bool,
     /// Burst credits left over all members; null for a volume without.
     credits: Option<f64>,
+    volatile: bool,
+    #[serde(flatten)]
+    at_risk: AtRisk,
+    undo_refused_writes: u64,
     device: &'a DeviceConfig,
     /// Null where none is under way.
     modification: Option<ModificationStatus>,
@@ -81,6 +91,8 @@ impl Store {
             guard,
             compensation_ns: 0,
             limits_enabled: true,
+            volatile: false,
+            faults: Faults::default(),
             seed,
         }
     }
@@ -96,6 +108,8 @@ impl Store {
         }
         let mut volume = EmulatedVolume::new(device, seed_of(self.seed, name), now_ns)?;
         volume.timing.set_unlimited(!self.limits_enabled);
+        volume.undo = self.volatile.then(UndoLog::default);
+        volume.faults = self.faults.of(name);
         self.volumes.insert(self.next_node, volume);
         self.next_node += 1;
         Ok(())
@@ -176,6 +190,13 @@ impl Store {
             counts: &volume.counts,
             limits_enabled: !volume.timing.is_unlimited(),
             credits: volume.timing.credits(now_ns),
+            volatile: volume.undo.is_some(),
+            at_risk: volume
+                .undo
+                .as_ref()
+                .map(UndoLog::at_risk)
+                .unwrap_or_default(),
+            undo_refused_writes: volume.undo_refused_writes,
             device: volume.timing.config(),
             modification: volume
                 .timing
@@ -193,6 +214,7 @@ impl Store {
             limits_enabled: all_limited && (self.limits_enabled || !self.volumes.is_empty()),
             host: self.host_config.as_ref(),
             volumes: volumes.collect(),
+            faults: self.faults.status(now_ns),
         }
     }
 
@@ -228,7 +250,7 @@ impl Store {
         self.volumes.iter().map(|(&node, volume)| (node, volume))
     }
 
-    fn named(&mut self, name: &str) -> Result<(u64, &mut EmulatedVolume), String> {
+    pub fn named(&mut self, name: &str) -> Result<(u64, &mut EmulatedVolume), String> {
         let node = self
             .find(name.as_bytes())
             .ok_or_else(|| format!("no volume {name:?}"))?;
@@ -237,7 +259,7 @@ impl Store {
 }
 
 /// A seed of the volume's own that does not depend on the others or on their order (FNV-1a).
-fn seed_of(seed: u64, name: &str) -> u64 {
+pub fn seed_of(seed: u64, name: &str) -> u64 {
     name.bytes()
         .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -5,8 +5,10 @@ use std::io;
 use pgstow_device::{ConfigError, DeviceConfig, HostCap, Operation, OperationKind, Volume};
 use serde::Serialize;
 
+use crate::fault::VolumeFaults;
 use crate::memory::Memory;
 use crate::pending::Kind;
+use crate::undo::UndoLog;
 
 #[derive(Debug)]
 pub struct EmulatedVolume {
@@ -15,6 +17,12 @@ pub struct EmulatedVolume {
     pub counts: Counts,
     /// How many have the file open; a loop device is one.
     pub openers: u64,
+    /// What was written and not yet flushed; `None` where no cache is to be lost.
+    pub undo: Option<UndoLog>,
+    /// Writes refused because what they overwrote had no room in the log.
+    pub undo_refused_writes: u64,
+    /// What is wrong with the volume; `None` while nothing is.
+    pub faults: Option<Box<VolumeFaults>>,
 }
 
 /// What the volume has done; times are from when a request came to when its reply went.
@@ -46,6 +54,9 @@ impl EmulatedVolume {
             timing,
             counts: Counts::default(),
             openers: 0,
+            undo: None,
+            undo_refused_writes: 0,
+            faults: None,
         })
     }
 
@@ -99,6 +110,7 @@ impl EmulatedVolume {
             Kind::Read { length, .. } => (OperationKind::Read, length),
             Kind::Write { length } => (OperationKind::Write, length),
             Kind::Flush => (OperationKind::Flush, 0),
+            Kind::Discard | Kind::Failed(_) => return now_ns,
         };
         let timing = self.timing.schedule(
             host,
@@ -109,8 +121,12 @@ impl EmulatedVolume {
                 length,
             },
         );
-        timing
-            .completion_ns
+        let mut completion_ns = timing.completion_ns;
+        if let Some(faults) = &self.faults {
+            let latency_ns = completion_ns.saturating_sub(timing.start_ns);
+            completion_ns = timing.start_ns + faults.slowed_ns(latency_ns);
+        }
+        completion_ns
             .saturating_sub(compensation_ns)
             .max(timing.start_ns)
     }
@@ -131,6 +147,7 @@ impl Counts {
                 self.write_us_total += took_us;
             }
             Kind::Flush => self.flushes += 1,
+            Kind::Discard | Kind::Failed(_) => {}
         }
         self.late_us_total += now_ns.saturating_sub(deadline_ns) as f64 / 1e3;
         self.in_flight -= 1;

@@ -3,12 +3,15 @@
 import json
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from pgstow.emulate import faults
+from pgstow.emulate.faults import Fault
 from pgstow.model import Device, HostCap
 from pgstow.model.errors import HostError
 
@@ -46,8 +49,44 @@ class ServerVolume:
     in_flight: int
     limits_enabled: bool
     device: Device
+    volatile: bool
+    unflushed_writes: int
+    unflushed_bytes: int
+    undo_refused_writes: int
     modification: Modification | None = None
     modifications_24h: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What a power cut took from one volume, of what had not been flushed."""
+
+    name: str
+    unflushed_writes: int
+    unflushed_bytes: int
+    lost_writes: int  # those of which anything was lost
+    lost_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFault:
+    """A fault that is active or waits for its time; no volumes are all."""
+
+    id: int
+    fault: Fault
+    volumes: tuple[str, ...] | None
+    state: Literal["waiting", "active"]
+    starts_in_s: float
+    ends_in_s: float | None
+    lost: tuple[Lost, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A fault that was taken: its number to clear it by, and what an immediate cut lost."""
+
+    id: int
+    lost: tuple[Lost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +98,7 @@ class ServerStatus:
     limits_enabled: bool
     host: HostCap | None
     volumes: tuple[ServerVolume, ...]
+    faults: tuple[ServerFault, ...]
 
     def find(self, name: str) -> ServerVolume | None:
         """The volume of that name, if it is up."""
@@ -66,6 +106,7 @@ class ServerStatus:
 
 
 _STATUS = TypeAdapter(ServerStatus)
+_INJECTED = TypeAdapter(Injected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +158,40 @@ class Control:
     def set_compensation(self, compensation_us: float) -> None:
         """Change what is taken off each operation's latency for the way to the server and back."""
         self._ask({"command": "compensation", "us": compensation_us})
+
+    def set_volatile(self, enabled: bool, name: str | None = None) -> None:
+        """Keep what is not flushed undoable, of one volume or of all, those to come too.
+
+        Off, as at the start, what is answered is durable, and there is nothing for a cut to take.
+        """
+        self._ask({"command": "volatile", "enabled": enabled, "name": name})
+
+    def fault(
+        self,
+        fault: Fault,
+        volumes: Sequence[str] | None = None,
+        *,
+        after_s: float = 0.0,
+        for_s: float | None = None,
+    ) -> Injected:
+        """Let something go wrong with some volumes, or with all: now or later, for good or a time.
+
+        Raises HostError where the server refuses, as a power loss of what is not volatile.
+        """
+        answer = self._ask(
+            {
+                "command": "fault",
+                "fault": faults.to_json(fault),
+                "volumes": None if volumes is None else list(volumes),
+                "after_s": after_s,
+                "for_s": for_s,
+            }
+        )
+        return _INJECTED.validate_python(answer)
+
+    def clear(self, fault_id: int | None = None) -> None:
+        """End one fault, or all with those that wait; after a power loss the power is back."""
+        self._ask({"command": "clear", "id": fault_id})
 
     def shutdown(self) -> None:
         """End the server."""

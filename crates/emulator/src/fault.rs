@@ -1,0 +1,382 @@
+//! What goes wrong with volumes, by command: at once or later, for a time or until it is cleared.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::{Store, seed_of};
+use crate::undo::{Loss, Lost};
+use crate::volume::EmulatedVolume;
+
+const SECTOR_BYTES: u64 = 512;
+/// A century: more is a wrong unit, and what is less can be added up.
+const MAX_S: f64 = 3.2e9;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    Read,
+    /// Discards too.
+    Write,
+    Flush,
+}
+
+/// One kind of fault, as the control protocol has it.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Fault {
+    /// What was not flushed is lost, and until it is cleared the power is off.
+    PowerLoss {
+        loss: Loss,
+        #[serde(default = "sector")]
+        sector_bytes: u64,
+        #[serde(default)]
+        seed: u64,
+    },
+    /// Nothing is answered.
+    Stall {},
+    /// These operations fail with EIO, where they touch the range.
+    Error {
+        #[serde(default = "reads_and_writes")]
+        operations: Vec<Operation>,
+        #[serde(default)]
+        offset: u64,
+        #[serde(default)]
+        length: Option<u64>,
+    },
+    /// Latencies, not the waits before the limits, times a factor.
+    Slow { factor: f64 },
+    /// The device is gone.
+    Disappear {},
+    /// There is no room for anything new.
+    Full {},
+}
+
+fn sector() -> u64 {
+    SECTOR_BYTES
+}
+
+fn reads_and_writes() -> Vec<Operation> {
+    vec![Operation::Read, Operation::Write]
+}
+
+/// What a command asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    pub fault: Fault,
+    /// `None`: all, those added later too.
+    pub volumes: Option<Vec<String>>,
+    pub after_s: f64,
+    /// `None`: until it is cleared.
+    pub for_s: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    Waiting,
+    Active,
+}
+
+/// What one volume lost.
+#[derive(Debug, Clone, Serialize)]
+pub struct VolumeLost {
+    pub name: String,
+    #[serde(flatten)]
+    pub lost: Lost,
+}
+
+#[derive(Debug)]
+struct Scheduled {
+    id: u64,
+    fault: Fault,
+    /// `None`: all, those added later too.
+    volumes: Option<Vec<String>>,
+    starts_ns: u64,
+    ends_ns: Option<u64>,
+    state: State,
+    lost: Vec<VolumeLost>,
+}
+
+/// All faults that are active or wait.
+#[derive(Debug, Default)]
+pub struct Faults {
+    scheduled: Vec<Scheduled>,
+    given: u64,
+    /// Something started or ended since it was asked last.
+    changed: bool,
+    /// Volumes whose requests in flight fail, since it was asked last.
+    cut_off: Vec<u64>,
+}
+
+/// A fault in the answer to `status`.
+#[derive(Debug, Serialize)]
+pub struct FaultStatus<'a> {
+    id: u64,
+    fault: &'a Fault,
+    volumes: Option<&'a [String]>,
+    state: State,
+    starts_in_s: f64,
+    ends_in_s: Option<f64>,
+    lost: &'a [VolumeLost],
+}
+
+/// What the active faults mean for one volume.
+#[derive(Debug, Default)]
+pub struct VolumeFaults {
+    pub stalled: bool,
+    pub full: bool,
+    /// Every request fails with this errno.
+    gone: Option<i32>,
+    errors: Vec<(Vec<Operation>, u64, Option<u64>)>,
+    slow_factor: Option<f64>,
+}
+
+/// What has changed for the requests in flight.
+#[derive(Debug)]
+pub struct Changed {
+    pub cut_off: Vec<u64>,
+}
+
+impl Fault {
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Self::PowerLoss { sector_bytes, .. } if ![512, 4096].contains(sector_bytes) => Err(
+                format!("a sector has 512 or 4096 bytes, not {sector_bytes}"),
+            ),
+            Self::Slow { factor } if !(0.0..=1e6).contains(factor) => {
+                Err(format!("a factor must be 0 to 1000000, not {factor}"))
+            }
+            Self::Error { operations, .. } if operations.is_empty() => {
+                Err("an error needs operations: read, write, flush".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn cuts_off(&self) -> bool {
+        matches!(self, Self::PowerLoss { .. } | Self::Disappear {})
+    }
+}
+
+impl Order {
+    fn check(&self) -> Result<(), String> {
+        self.fault.check()?;
+        if !(0.0..=MAX_S).contains(&self.after_s) {
+            return Err("after_s must be 0 s or more, and less than a century".into());
+        }
+        if self
+            .for_s
+            .is_some_and(|seconds| !(0.001..=MAX_S).contains(&seconds))
+        {
+            return Err("for_s must be 0.001 s or more, and less than a century, or null".into());
+        }
+        Ok(())
+    }
+}
+
+impl Scheduled {
+    fn is_of(&self, name: &str) -> bool {
+        self.volumes
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|one| one == name))
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        match self.state {
+            State::Waiting => Some(self.starts_ns),
+            State::Active => self.ends_ns,
+        }
+    }
+}
+
+impl Faults {
+    /// When something starts or ends next.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.scheduled.iter().filter_map(Scheduled::next_ns).min()
+    }
+
+    /// What is active, for a volume of this name.
+    pub fn of(&self, name: &str) -> Option<Box<VolumeFaults>> {
+        let mut faults = VolumeFaults::default();
+        let active = |fault: &&Scheduled| fault.state == State::Active && fault.is_of(name);
+        let mut any = false;
+        for scheduled in self.scheduled.iter().filter(active) {
+            any = true;
+            match &scheduled.fault {
+                Fault::PowerLoss { .. } => faults.gone = faults.gone.or(Some(libc::EIO)),
+                Fault::Disappear {} => faults.gone = Some(libc::ENODEV),
+                Fault::Stall {} => faults.stalled = true,
+                Fault::Full {} => faults.full = true,
+                Fault::Slow { factor } => {
+                    faults.slow_factor = Some(faults.slow_factor.unwrap_or(1.0) * factor);
+                }
+                Fault::Error {
+                    operations,
+                    offset,
+                    length,
+                } => faults.errors.push((operations.clone(), *offset, *length)),
+            }
+        }
+        any.then(|| Box::new(faults))
+    }
+
+    pub fn status(&self, now_ns: u64) -> Vec<FaultStatus<'_>> {
+        let in_s = |at_ns: u64| at_ns.saturating_sub(now_ns) as f64 / 1e9;
+        let statuses = self.scheduled.iter().map(|fault| FaultStatus {
+            id: fault.id,
+            fault: &fault.fault,
+            volumes: fault.volumes.as_deref(),
+            state: fault.state,
+            starts_in_s: in_s(fault.starts_ns),
+            ends_in_s: fault.ends_ns.map(in_s),
+            lost: &fault.lost,
+        });
+        statuses.collect()
+    }
+
+    /// What it means for requests in flight that something started or ended since the last call.
+    pub fn take_changed(&mut self) -> Option<Changed> {
+        std::mem::take(&mut self.changed).then(|| Changed {
+            cut_off: std::mem::take(&mut self.cut_off),
+        })
+    }
+}
+
+impl VolumeFaults {
+    pub fn slowed_ns(&self, latency_ns: u64) -> u64 {
+        match self.slow_factor {
+            Some(factor) => (latency_ns as f64 * factor) as u64,
+            None => latency_ns,
+        }
+    }
+
+    fn refusal(&self, operation: Operation, (offset, length): (u64, u64)) -> Option<i32> {
+        let (end, is_flush) = (offset.saturating_add(length), operation == Operation::Flush);
+        let touches = |(operations, first, bytes): &(Vec<Operation>, u64, Option<u64>)| {
+            let last = bytes.map_or(u64::MAX, |bytes| first.saturating_add(bytes));
+            operations.contains(&operation) && (is_flush || (offset < last && *first < end))
+        };
+        self.gone
+            .or_else(|| self.errors.iter().any(touches).then_some(libc::EIO))
+    }
+}
+
+impl EmulatedVolume {
+    /// The errno of a request that a fault makes fail.
+    pub fn refusal(&self, operation: Operation, range: (u64, u64)) -> Option<i32> {
+        self.faults.as_ref()?.refusal(operation, range)
+    }
+}
+
+impl Store {
+    /// Switches the log of what is not flushed, of one volume or of all, present and to come.
+    ///
+    /// Off, everything is durable as soon as it is answered.
+    pub fn set_volatile(&mut self, enabled: bool, name: Option<&str>) -> Result<(), String> {
+        let switch = |volume: &mut EmulatedVolume| {
+            if enabled != volume.undo.is_some() {
+                volume.undo = enabled.then(Default::default);
+            }
+        };
+        if let Some(name) = name {
+            switch(self.named(name)?.1);
+            return Ok(());
+        }
+        self.volatile = enabled;
+        self.volumes.values_mut().for_each(switch);
+        Ok(())
+    }
+
+    /// Takes an order; the answer is its number, and what was lost if the power went at once.
+    pub fn inject(&mut self, order: Order, now_ns: u64) -> Result<(u64, &[VolumeLost]), String> {
+        order.check()?;
+        for name in order.volumes.iter().flatten() {
+            self.named(name)?;
+        }
+        self.faults.given += 1;
+        let id = self.faults.given;
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let starts_ns = now_ns + ns(order.after_s);
+        let scheduled = Scheduled {
+            id,
+            fault: order.fault,
+            volumes: order.volumes,
+            starts_ns,
+            ends_ns: order.for_s.map(|seconds| starts_ns + ns(seconds)),
+            state: State::Waiting,
+            lost: vec![],
+        };
+        if let Fault::PowerLoss { .. } = scheduled.fault {
+            let durable = |(_, volume): &(u64, &EmulatedVolume)| {
+                scheduled.is_of(volume.name()) && volume.undo.is_none()
+            };
+            if let Some((_, volume)) = self.iter().find(durable) {
+                return Err(format!(
+                    "volume {:?} has nothing volatile to lose: switch volatile on first",
+                    volume.name()
+                ));
+            }
+        }
+        self.faults.scheduled.push(scheduled);
+        self.advance_faults(now_ns);
+        let scheduled = self.faults.scheduled.iter().find(|fault| fault.id == id);
+        Ok((id, scheduled.map_or(&[], |fault| &fault.lost)))
+    }
+
+    /// Ends one fault, or all of them with those that wait.
+    pub fn clear_faults(&mut self, id: Option<u64>) -> Result<(), String> {
+        let before = self.faults.scheduled.len();
+        self.faults
+            .scheduled
+            .retain(|fault| id.is_some_and(|id| fault.id != id));
+        if let (Some(id), true) = (id, before == self.faults.scheduled.len()) {
+            return Err(format!("no fault {id}"));
+        }
+        self.apply_faults();
+        Ok(())
+    }
+
+    /// Starts and ends what is due.
+    pub fn advance_faults(&mut self, now_ns: u64) {
+        if self.faults.next_ns().is_none_or(|next_ns| next_ns > now_ns) {
+            return;
+        }
+        let mut scheduled = std::mem::take(&mut self.faults.scheduled);
+        for fault in &mut scheduled {
+            if fault.state == State::Waiting && fault.starts_ns <= now_ns {
+                fault.state = State::Active;
+                if fault.fault.cuts_off() {
+                    self.cut_off(fault);
+                }
+            }
+        }
+        scheduled.retain(|fault| fault.ends_ns.is_none_or(|ends_ns| ends_ns > now_ns));
+        self.faults.scheduled = scheduled;
+        self.apply_faults();
+    }
+
+    /// Fails what is in flight, and loses what was not flushed where it is the power that went.
+    fn cut_off(&mut self, fault: &mut Scheduled) {
+        for (&node, volume) in &mut self.volumes {
+            if !fault.is_of(volume.name()) {
+                continue;
+            }
+            self.faults.cut_off.push(node);
+            if let Fault::PowerLoss {
+                loss,
+                sector_bytes,
+                seed,
+            } = fault.fault
+            {
+                let seed = seed_of(seed, volume.name());
+                fault.lost.extend(volume.lose(loss, sector_bytes, seed));
+            }
+        }
+    }
+
+    fn apply_faults(&mut self) {
+        for volume in self.volumes.values_mut() {
+            volume.faults = self.faults.of(volume.name());
+        }
+        self.faults.changed = true;
+    }
+}

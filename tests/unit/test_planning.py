@@ -38,6 +38,14 @@ def test_four_times_the_transactions_for_little_more() -> None:
     CATALOG.check(found.layout)
 
 
+def test_a_volume_of_another_type_has_no_credits_left_to_say() -> None:
+    (data,) = PROFILE.layout.volumes
+    gp2 = replace(data, type="gp2", iops=None, throughput=None, burst_credits=0.5)
+    found = plan(replace(PROFILE, layout=replace(PROFILE.layout, volumes=(gp2,))), FOUR_TIMES)
+    assert all(v.burst_credits is None for v in found.layout.volumes if v.type != "gp2")
+    CATALOG.check(found.layout)
+
+
 def test_plan_can_be_written_and_read_back() -> None:
     found = plan(PROFILE, FOUR_TIMES)
     assert parse_layout(format_layout(found.layout), "planned.toml") == found.layout

@@ -72,12 +72,18 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
     provisioned_iops = Iops(iops) if shape.is_iops_provisioned else None
     provisioned_rate = BytesPerSecond(rate * MIB) if shape.is_throughput_provisioned else None
     if shape.existing is not None:
+        same_type = shape.type == shape.existing.type
+        grown_bytes = Bytes(max(size * GIB, shape.existing.size_bytes))
         return replace(
             shape.existing,
             type=shape.type,
-            size_bytes=Bytes(max(size * GIB, shape.existing.size_bytes)),
+            size_bytes=grown_bytes,
             iops=provisioned_iops,
             throughput=provisioned_rate,
+            # Another type or size may have no credits to begin with.
+            burst_credits=shape.existing.burst_credits
+            if same_type and grown_bytes == shape.existing.size_bytes
+            else None,
         )
     beside = PurePosixPath(present.volume(present.postgres.data).mount).parent
     if beside == PurePosixPath("/"):

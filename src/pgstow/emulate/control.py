@@ -105,6 +105,26 @@ class ServerStatus:
         return next((volume for volume in self.volumes if volume.name == name), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBacking:
+    """A volume's data is memory, and gone with the server."""
+
+    kind: Literal["memory"] = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBacking:
+    """A volume's data is a sparse file, made where it is missing.
+
+    ``keep``: it stays when the volume or the server goes, and one that exists is taken with what
+    is in it. Else one that exists is refused.
+    """
+
+    path: str  # absolute
+    keep: bool = False
+    kind: Literal["file"] = "file"
+
+
 _STATUS = TypeAdapter(ServerStatus)
 _INJECTED = TypeAdapter(Injected)
 
@@ -120,9 +140,15 @@ class Control:
         """What the server has and has done."""
         return _STATUS.validate_python(self._ask({"command": "status"}))
 
-    def add(self, device: Device) -> None:
-        """Make a volume: a new file, all zeros."""
-        self._ask({"command": "add", "device": asdict(device)})
+    def add(self, device: Device, backing: FileBacking | None = None) -> None:
+        """Make a volume: of memory, all zeros, or of a file.
+
+        Raises HostError where the file cannot be made, or exists and is not to be kept.
+        """
+        if backing is None:
+            self._ask({"command": "add", "device": asdict(device)})
+        else:
+            self._ask({"command": "add", "device": asdict(device), "backing": asdict(backing)})
 
     def set(self, device: Device) -> None:
         """Change a volume's limits and latency while it is in use."""

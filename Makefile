@@ -20,7 +20,7 @@ help:
 	@echo 'make unit   unit tests alone: seconds'
 	@echo 'make lock   pin the versions now in .venv;  make wheel  build one into dist'
 
-setup: $(STAMPS)/system $(STAMPS)/packages $(STAMPS)/extension
+setup: $(STAMPS)/system $(STAMPS)/packages $(STAMPS)/extension $(STAMPS)/amcheck
 
 $(STAMPS)/venv: scripts/create-venv.sh
 	@scripts/require-cargo.sh
@@ -41,6 +41,10 @@ $(STAMPS)/extension: $(STAMPS)/system $(STAMPS)/packages $(RUST)
 	@scripts/require-cargo.sh linker
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
 		$(BIN)/maturin develop --quiet --release --locked
+	@touch $@
+
+$(STAMPS)/amcheck: scripts/fetch-amcheck.sh | $(STAMPS)/venv
+	@scripts/fetch-amcheck.sh $(VENV)/share/pgstow/amcheck
 	@touch $@
 
 lint: setup

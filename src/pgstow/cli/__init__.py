@@ -1,6 +1,18 @@
 """The command line. Each command is a module here; nothing imports this package."""
 
-from pgstow.cli import apply, catalog, demo, diff, emulate, explain, observe, plan, report, verify
+from pgstow.cli import (
+    apply,
+    catalog,
+    demo,
+    diff,
+    emulate,
+    emulate_crash_test,
+    explain,
+    observe,
+    plan,
+    report,
+    verify,
+)
 from pgstow.cli.main import main
 
 __all__ = [
@@ -9,6 +21,7 @@ __all__ = [
     "demo",
     "diff",
     "emulate",
+    "emulate_crash_test",
     "explain",
     "main",
     "observe",

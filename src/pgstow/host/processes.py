@@ -3,11 +3,14 @@
 import os
 import select
 import signal
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
+_REAPED_POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,54 @@ def end(process: ProcessIdentity, *, patience_s: float) -> bool:
         return True
     finally:
         os.close(descriptor)
+
+
+def family(pid: int) -> tuple[ProcessIdentity, ...]:
+    """A process and its children, as a PostgreSQL server is; nothing where it is gone."""
+    found = [identify(pid)]
+    for entry in _PROC.iterdir():
+        if entry.name.isdecimal() and _parent(int(entry.name)) == pid:
+            found.append(identify(int(entry.name)))
+    return tuple(identity for identity in found if identity is not None)
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return int(text[text.rindex(")") + 2 :].split()[1])
+
+
+def kill(family: Sequence[ProcessIdentity], *, patience_s: float) -> tuple[ProcessIdentity, ...]:
+    """Kill those very processes, the first first; those that are still there in the end."""
+    for process in family:
+        with suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                if is_running(process):
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            finally:
+                os.close(descriptor)
+    deadline = time.monotonic() + patience_s
+    return tuple(
+        process
+        for process in family
+        if not wait_until_gone(process, patience_s=max(0.0, deadline - time.monotonic()))
+    )
+
+
+def wait_until_reaped(family: Sequence[ProcessIdentity], *, patience_s: float) -> bool:
+    """Wait until nothing is left of ended processes, not even zombies; whether that is so.
+
+    A server that starts takes the zombie of the one before for a running one.
+    """
+    deadline = time.monotonic() + patience_s
+    while any((_PROC / str(process.pid)).exists() for process in family):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_REAPED_POLL_S)
+    return True
 
 
 def wait_until_gone(process: ProcessIdentity, *, patience_s: float) -> bool:

@@ -115,8 +115,14 @@ class EmbeddedServer:
         """Whether the postmaster is there."""
         return self.pid is not None
 
-    def initialise(self) -> None:
-        """Make the database cluster (UTF-8, no locale, the version's own choice of checksums)."""
+    def initialise(self, *, wal_directory: Path | None = None, checksums: bool = False) -> None:
+        """Make the database cluster (UTF-8, no locale).
+
+        ``wal_directory`` is to hold the WAL in place of the data directory's own. ``checksums``
+        asks for them; else the version's own choice holds (on from 18).
+        """
+        options = [] if wal_directory is None else [f"--waldir={wal_directory}"]
+        options += ["--data-checksums"] if checksums else []
         self._run(
             [
                 str(self.bindir / "initdb"),
@@ -126,6 +132,7 @@ class EmbeddedServer:
                 "--encoding=UTF8",
                 "--no-locale",
                 "--no-sync",
+                *options,
             ],
             timeout_s=_START_TIMEOUT_S,
         )

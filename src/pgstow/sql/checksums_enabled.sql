@@ -1,0 +1,2 @@
+-- Whether pages have checksums.
+SELECT current_setting('data_checksums') = 'on'

@@ -1,16 +1,18 @@
 """Processes by an identity that a reused pid cannot take, and who holds a filesystem open."""
 
+import ctypes
 import os
 import select
 import signal
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
 _REAPED_POLL_S = 0.01
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +126,36 @@ def kill(family: Sequence[ProcessIdentity], *, patience_s: float) -> tuple[Proce
     )
 
 
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Inside, we are the parent of what our children leave behind when they end.
+
+    So its zombies are ours to reap: an init may take a second for that, and a container without
+    one for ever.
+    """
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 def wait_until_reaped(family: Sequence[ProcessIdentity], *, patience_s: float) -> bool:
     """Wait until nothing is left of ended processes, not even zombies; whether that is so.
 
-    A server that starts takes the zombie of the one before for a running one.
+    A server that starts takes the zombie of the one before for a running one. Ours are reaped.
     """
     deadline = time.monotonic() + patience_s
-    while any((_PROC / str(process.pid)).exists() for process in family):
+    while True:
+        for process in family:
+            with suppress(ChildProcessError):
+                os.waitpid(process.pid, os.WNOHANG)
+        if not any((_PROC / str(process.pid)).exists() for process in family):
+            return True
         if time.monotonic() > deadline:
             return False
         time.sleep(_REAPED_POLL_S)
-    return True
 
 
 def wait_until_gone(process: ProcessIdentity, *, patience_s: float) -> bool:

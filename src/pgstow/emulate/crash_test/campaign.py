@@ -26,6 +26,7 @@ from pgstow.emulate.crash_test.result import (
     summarise,
 )
 from pgstow.emulate.crash_test.site import Site, seeded
+from pgstow.host import processes
 from pgstow.model.errors import HostError, PgstowError, UserError
 from pgstow.postgres import connect
 from pgstow.postgres.connect import server_errors
@@ -67,7 +68,11 @@ def run(
         message = f"{output} cannot be used: {error.strerror}"
         raise UserError(message, "name another directory with --out") from error
     began = time.monotonic()
-    with _alone(directory), Site(directory, checker, dict(plan.settings)) as site:
+    with (
+        _alone(directory),
+        processes.adopting_orphans(),
+        Site(directory, checker, dict(plan.settings)) as site,
+    ):
         campaign = _Campaign(plan, site, checker, output, progress or (lambda _done, _total: None))
         for group in plan.groups:
             campaign.run_group(group)

@@ -12,7 +12,7 @@ Filesystem = Literal["xfs", "ext4"]
 Wal = Literal["apart", "together"]
 Loss = Literal["all", "subset", "reorder", "torn"]
 TORN_SECTOR_BYTES = (512, 4096)
-_SECONDS_PER_CUT = {True: 2.2, False: 4.5}  # quick or not; what the first estimate is made of
+_SECONDS_PER_CUT = {True: 2.5, False: 3.5}  # quick or not; what the first estimate is made of
 _SECONDS_PER_GROUP = 7.0  # volumes, cluster and control
 
 

@@ -1,8 +1,10 @@
 """The crash test on emulated volumes: it passes, and it notices a server that does not flush."""
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +18,18 @@ from pgstow.model.errors import HostError
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
-    """A directory for the volumes, of which nothing may be left."""
+def place() -> Iterator[Path]:
+    """A directory for the volumes that the server's user can enter; nothing may be left in it."""
     try:
         find_checker()
     except HostError as error:
         pytest.skip(str(error))
-    yield tmp_path / "site"
-    assert [mount.path for mount in mounts.mounts() if mount.path.startswith(str(tmp_path))] == []
-    assert loops.in_directory(tmp_path / "site/state/volumes") == ()
+    root = Path(tempfile.mkdtemp(prefix="pgstow-crash-"))
+    root.chmod(0o755)
+    yield root
+    assert [mount.path for mount in mounts.mounts() if mount.path.startswith(str(root))] == []
+    assert loops.in_directory(root / "state/volumes") == ()
+    shutil.rmtree(root)
 
 
 @pytest.mark.timeout(600)

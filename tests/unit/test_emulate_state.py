@@ -44,7 +44,10 @@ def test_the_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
 def test_an_unknown_state_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path)
     directory.state_file.write_text('{"version": "later"}')
-    with pytest.raises(HostError, match="pgstow emulate down"):
+    with pytest.raises(HostError, match=r"is damaged; clear up with pgstow emulate down"):
+        directory.read()
+    directory.write(State("boot", version=99))
+    with pytest.raises(HostError, match="is of another version of pgstow; clear up with"):
         directory.read()
 
 

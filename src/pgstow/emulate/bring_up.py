@@ -1,19 +1,27 @@
 """Make a layout's volumes: a reconciliation that can be killed anywhere and run again."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgstow.emulate import calibrate, process, reconcile, requirements, take_down, volumes
-from pgstow.emulate.control import Control
+from pgstow.emulate import (
+    backing,
+    calibrate,
+    process,
+    reconcile,
+    requirements,
+    take_down,
+    volumes,
+)
+from pgstow.emulate.backing import MEMORY, Backing, Choice
+from pgstow.emulate.control import Control, FileBacking
 from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, Wanted
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
-from pgstow.host import cpu, loops, mounts, processes, programs
+from pgstow.host import loops, mounts, processes, programs
 from pgstow.model import Device, HostCap, Layout, Warning
-from pgstow.units import format_size
 
 Progress = Callable[[float, float], None]
 
@@ -25,10 +33,15 @@ def plan_up(
     *,
     state_directory: Path,
     prune: bool = False,
+    choice: Choice | None = None,
+    thin: bool = True,
 ) -> tuple[Action, ...]:
     """What :func:`up` would do now; changes nothing."""
-    wanted = reconcile.pair(layout, devices)
-    return _plan(_look(StateDirectory(state_directory)), wanted, host_cap, prune)
+    directory = StateDirectory(state_directory)
+    seen = _look(directory)
+    wanted = _pair(layout, devices, choice, seen)
+    _check_room(seen, wanted, thin)
+    return _plan(seen, wanted, host_cap, prune)
 
 
 def up(
@@ -39,43 +52,72 @@ def up(
     state_directory: Path,
     prune: bool = False,
     owner: str | None = None,
+    choice: Choice | None = None,
+    thin: bool = True,
     progress: Progress | None = None,
 ) -> EmulatorStatus:
     """Make the volumes of a layout be there, limited and mounted, and nothing else changed.
 
     ``devices`` are the catalog's, one per volume and of its name. Volumes that are up and not in
     the layout stay, unless ``prune``. ``owner`` is given the top directory of new filesystems.
+    ``choice`` says what new volumes are made of, memory where there is none; ``thin`` lets them be
+    larger than that.
     """
     directory = StateDirectory(state_directory)
-    wanted = reconcile.pair(layout, devices)
+    reconcile.pair(layout, devices)
     requirements.require(volume.filesystem for volume in layout.volumes)
     owner_ids = None if owner is None else programs.user_ids(owner)
     with directory.locked():
         seen = _look(directory)
+        if choice is not None:
+            backing.prepare(choice, directory.path, layout.volumes)
+        wanted = _pair(layout, devices, choice, seen)
+        warnings = _check_room(seen, wanted, thin)
         actions = _plan(seen, wanted, host_cap, prune)
         state = seen.state if seen.is_running else None
-        run = _Run(directory, state or State(processes.boot_id()), wanted, host_cap, owner_ids)
+        state = replace(state or State(processes.boot_id()), host=layout.host)
+        run = _Run(directory, state, wanted, host_cap, owner_ids, warnings)
+        if seen.is_running and seen.state != state:
+            run.note()
         for done, action in enumerate(actions):
             if progress is not None:
                 progress(done, len(actions))
             run.act(action)
         status = read_status(directory.path)
-    warnings = (*run.warnings, *_memory_warnings(devices), *status.warnings)
-    return replace(status, actions=actions, warnings=warnings)
+    return replace(status, actions=actions, warnings=(*run.warnings, *status.warnings))
 
 
-def _memory_warnings(devices: Sequence[Device]) -> list[Warning]:
-    size, memory = sum(device.size_bytes for device in devices), cpu.memory_bytes()
-    if size <= memory:
-        return []
-    return [
-        Warning(
-            "more-volume-than-memory",
-            f"the volumes are {format_size(size)} and made of {format_size(memory)} of memory:"
-            " when that is full, writes fail with no space left on device",
-            "put less on them, or take smaller ones to try things out",
-        )
-    ]
+def _pair(
+    layout: Layout, devices: Sequence[Device], choice: Choice | None, seen: "_Seen"
+) -> tuple[Wanted, ...]:
+    """The layout's volumes with what they are to be made of; kept files are recognised."""
+    return tuple(_with_backing(entry, choice, seen) for entry in reconcile.pair(layout, devices))
+
+
+def _with_backing(entry: Wanted, choice: Choice | None, seen: "_Seen") -> Wanted:
+    if choice is None:
+        return entry
+    volume, made_of = entry.volume, choice.of(entry.volume.name)
+    ours = None if seen.state is None else seen.state.find(volume.name)
+    if ours is not None and ours.backing.path == made_of.path:
+        is_gone = not (seen.is_running or ours.backing.keep)
+        if seen.is_running or is_gone:  # as it is, or removed before it is made anew
+            return replace(entry, backing=made_of)
+    is_kept = backing.kept_filesystem(volume, made_of, entry.device.size_bytes)
+    return replace(entry, backing=made_of, is_kept=is_kept)
+
+
+def _check_room(seen: "_Seen", wanted: Sequence[Wanted], thin: bool) -> list[Warning]:
+    present = seen.state if seen.is_running and seen.state is not None else State("")
+    made_of = {v.volume.name: (v.backing, int(v.device.size_bytes)) for v in present.volumes}
+    for entry in wanted:
+        old, old_bytes = made_of.get(entry.volume.name, (MEMORY, 0))
+        size_bytes = max(entry.device.size_bytes, old_bytes)
+        made_of[entry.volume.name] = (entry.backing or old, size_bytes)
+    if all(present.find(entry.volume.name) for entry in wanted):
+        thin = True  # nothing is added: what could be made may stay
+    resident_bytes = sum(seen.resident_bytes.values())
+    return backing.check_room(made_of.values(), resident_bytes=resident_bytes, thin=thin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +128,7 @@ class _Seen:
     is_running: bool
     has_leftovers: bool
     unlimited: frozenset[str] = frozenset()  # volumes whose limits are off
+    resident_bytes: Mapping[str, int] = field(default_factory=dict)  # by volume, of memory
 
 
 def _look(directory: StateDirectory) -> _Seen:
@@ -94,7 +137,10 @@ def _look(directory: StateDirectory) -> _Seen:
         has_leftovers = directory.state_file.exists() or directory.pid_file.exists()
         return _Seen(directory.read(), is_running=False, has_leftovers=has_leftovers)
     unlimited = frozenset(v.name for v in server.volumes if not v.limits_enabled)
-    return _Seen(observe(directory, directory.read(), server), True, False, unlimited)
+    state = observe(directory, directory.read(), server)
+    in_memory = {entry.volume.name for entry in state.volumes if entry.backing.path is None}
+    resident = {v.name: v.resident_bytes for v in server.volumes if v.name in in_memory}
+    return _Seen(state, True, False, unlimited, resident)
 
 
 def _plan(
@@ -198,8 +244,8 @@ class _Run:
         self.note(replace(self.state, compensation_us=compensation_us))
 
     def add(self, entry: Wanted) -> None:
-        self.note_volume(VolumeState(entry.volume, entry.device))
-        self.control.add(entry.device)
+        self.note_volume(entry.entry)
+        self.control.add(entry.device, _file_backing(entry.entry.backing))
         self.control.set_limits(False, entry.volume.name)
 
     def change(self, entry: Wanted) -> None:
@@ -248,6 +294,7 @@ class _Run:
         if entry.loop is not None:
             loops.detach(entry.loop)
         self.control.remove(name)
+        backing.remove_files([entry.backing], self.directory.path)
         self.note(self.state.without_volume(name))
 
     def volume(self, name: str) -> VolumeState:
@@ -259,3 +306,7 @@ class _Run:
 def _device(entry: VolumeState) -> str:
     assert entry.loop is not None, f"volume {entry.volume.name} has no loop device"
     return entry.loop.device
+
+
+def _file_backing(made_of: Backing) -> FileBacking | None:
+    return None if made_of.path is None else FileBacking(path=made_of.path, keep=made_of.keep)

@@ -79,17 +79,18 @@ def _wait_until_answering(directory: StateDirectory) -> ServerStatus:
 
 def _not_started(directory: StateDirectory) -> HostError:
     return HostError(
-        f"the emulator's server did not start: {_last_line(directory)}",
+        f"the emulator's server did not start: {last_line(directory) or 'it printed nothing'}",
         f"see {directory.log_file}",
     )
 
 
-def _last_line(directory: StateDirectory) -> str:
+def last_line(directory: StateDirectory) -> str | None:
+    """The last thing the server printed; None: nothing."""
     try:
         lines = directory.log_file.read_text(errors="replace").strip().splitlines()
     except OSError:
-        lines = []
-    return lines[-1] if lines else "it printed nothing"
+        return None
+    return lines[-1] if lines else None
 
 
 def stop(directory: StateDirectory, *, ask: bool = True) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
+from pgstow.emulate.backing import MEMORY, Backing
 from pgstow.emulate.filesystems import KINDS
 from pgstow.emulate.state import State, VolumeState
 from pgstow.model import Device, HostCap, Layout, Volume
@@ -34,10 +35,23 @@ ActionKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A volume of the layout and its device."""
+    """A volume of the layout and its device.
+
+    ``backing`` is what it is to be made of; None: as it is, or memory. ``is_kept`` says that its
+    file is from before and has its filesystem.
+    """
 
     volume: Volume
     device: Device
+    backing: Backing | None = None
+    is_kept: bool = False
+
+    @property
+    def entry(self) -> VolumeState:
+        """The volume as it is recorded before anything of it is made."""
+        made_bytes = self.device.size_bytes if self.is_kept else None
+        backing = self.backing or MEMORY
+        return VolumeState(self.volume, self.device, filesystem_bytes=made_bytes, backing=backing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +169,13 @@ def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Actio
     present = state.find(name)
     actions = []
     if present is None:
-        actions.append(Action("add", f"add {name}: {describe_device(entry.device)}", name))
+        place = (
+            "" if entry.backing is None or entry.backing.path is None else f" in {entry.backing}"
+        )
+        text = f"add {name}: {describe_device(entry.device)}{place}"
+        actions.append(Action("add", text, name))
     else:
-        _refuse_rebuild(entry, present)
+        refuse_rebuild(entry, present)
         if present.device != entry.device:
             text = f"change {name} to {describe_device(entry.device)}"
             actions.append(Action("change", text, name))
@@ -165,7 +183,7 @@ def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Actio
             actions.append(Action("change", f"note the changed description of {name}", name))
     if present is None or present.loop is None:
         actions.append(Action("attach", f"make a loop device of {name}", name))
-    if present is None or present.filesystem_bytes is None:
+    if (present or entry.entry).filesystem_bytes is None:
         actions.append(Action("format", f"make {volume.filesystem} on {name}", name))
     if present is None or not present.is_mounted or _release(entry, state):
         actions.append(Action("mount", f"mount {name} at {volume.mount}", name))
@@ -176,13 +194,16 @@ def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Actio
     return actions
 
 
-def _refuse_rebuild(entry: Wanted, present: VolumeState) -> None:
+def refuse_rebuild(entry: Wanted, present: VolumeState) -> None:
     """Refuse a change that would lose what is on the volume."""
     name = entry.volume.name
     remedy = "take the volumes down first: pgstow emulate down"
     if present.device.size_bytes > entry.device.size_bytes:
         old, new = format_size(present.device.size_bytes), format_size(entry.device.size_bytes)
         message = f"volume {name} is up with {old} and cannot shrink to {new}"
+        raise UserError(message, remedy)
+    if entry.backing is not None and entry.backing != present.backing:
+        message = f"volume {name} is up with its data in {present.backing}, not {entry.backing}"
         raise UserError(message, remedy)
     old_striping = (present.device.stripes, present.device.chunk_bytes)
     if old_striping != (entry.device.stripes, entry.device.chunk_bytes):

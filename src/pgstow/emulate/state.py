@@ -5,14 +5,16 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from pydantic import TypeAdapter, ValidationError
 
+from pgstow.emulate.backing import MEMORY, Backing
 from pgstow.host.loops import Loop
 from pgstow.host.processes import ProcessIdentity
-from pgstow.model import Device, HostCap, Volume
+from pgstow.model import Device, HostCap, HostSpec, Volume
 from pgstow.model.errors import HostError
 
 DEFAULT_STATE_DIRECTORY = Path("/run/pgstow/emulator")
@@ -32,6 +34,7 @@ class VolumeState:
     filesystem_bytes: int | None = None  # the size it was made or grown to; None: none yet
     is_mounted: bool = False
     directories_made: tuple[str, ...] = ()  # outermost first
+    backing: Backing = MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class State:
     host_cap: HostCap | None = None
     volumes: tuple[VolumeState, ...] = ()
     version: int = STATE_VERSION
+    host: HostSpec = field(default_factory=HostSpec)  # the layout's
 
     def find(self, name: str) -> VolumeState | None:
         """The volume of that name, if there is one."""
@@ -101,6 +105,11 @@ class StateDirectory:
         return self.path / "server.log"
 
     @property
+    def lock_file(self) -> Path:
+        """Locked by whoever changes anything."""
+        return self.path / "lock"
+
+    @property
     def control(self) -> Path:
         """The server's control socket."""
         return self.path / "control.sock"
@@ -119,13 +128,16 @@ class StateDirectory:
         except PermissionError as error:
             raise HostError(f"{self.state_file} may not be read", "run this as root") from error
         try:
-            return _STATE.validate_json(text)
+            state = _STATE.validate_json(text)
         except ValidationError as error:
-            raise HostError(
-                f"{self.state_file} is not a state this version of pgstow knows",
-                "remove the volumes with the version that made them, or delete the file and run"
-                " pgstow emulate down",
-            ) from error
+            raise self._unknown(f"{self.state_file} is damaged") from error
+        if state.version != STATE_VERSION:
+            raise self._unknown(f"{self.state_file} is of another version of pgstow")
+        return state
+
+    def _unknown(self, what: str) -> HostError:
+        remedy = f"clear up with pgstow emulate down --state-dir {self.path}"
+        return HostError(what, remedy)
 
     def write(self, state: State) -> None:
         """Record the state, whole or not at all."""
@@ -143,20 +155,25 @@ class StateDirectory:
         """Keep every other ``up`` and ``down`` of this directory out."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("a+")
+            lock = self._take_lock()
         except OSError as error:
             reason = f"state directory {self.path} cannot be used: {error.strerror}"
             raise HostError(reason, "run this as root, or name another with --state-dir") from error
-        with lock as file:
-            deadline = time.monotonic() + _LOCK_PATIENCE_S
-            while not _try_lock(file.fileno()):
-                if time.monotonic() > deadline:
-                    raise HostError(
-                        f"another pgstow emulate is at work in {self.path}",
-                        "wait until it has ended",
-                    )
-                time.sleep(_LOCK_POLL_S)
+        with lock:
             yield
+
+    def _take_lock(self) -> IO[str]:
+        deadline = time.monotonic() + _LOCK_PATIENCE_S
+        while True:
+            file = self.lock_file.open("a+")
+            # Who removed everything removed the lock's file too, and it locks nobody out then.
+            if _try_lock(file.fileno()) and _is_same(file, self.lock_file):
+                return file
+            file.close()
+            if time.monotonic() > deadline:
+                what = f"another pgstow emulate is at work in {self.path}"
+                raise HostError(what, "wait until it has ended")
+            time.sleep(_LOCK_POLL_S)
 
 
 def write_identity(identity: ProcessIdentity) -> bytes:
@@ -180,3 +197,10 @@ def _try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_same(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

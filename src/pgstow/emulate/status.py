@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgstow.emulate import process
-from pgstow.emulate.control import Control, ServerStatus
+from pgstow.emulate.backing import MEMORY, Backing
+from pgstow.emulate.control import Control, Modification, ServerFault, ServerStatus
 from pgstow.emulate.reconcile import Action
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.host import loops
@@ -46,6 +47,12 @@ class VolumeStatus:
     write_us_mean: float | None = None
     in_flight: int | None = None
     limits_enabled: bool | None = None
+    backing: Backing = MEMORY
+    modification: Modification | None = None
+    modifications_24h: int | None = None
+    volatile: bool | None = None
+    unflushed_writes: int | None = None
+    unflushed_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class EmulatorStatus:
     limits_enabled: bool | None
     host_cap: HostCap | None
     volumes: tuple[VolumeStatus, ...]
+    faults: tuple[ServerFault, ...] = ()
     warnings: tuple[Warning, ...] = ()
     actions: tuple[Action, ...] = ()
 
@@ -77,6 +85,7 @@ def read_status(state_directory: Path) -> EmulatorStatus:
         limits_enabled=None if server is None else server.limits_enabled,
         host_cap=None if server is None else server.host,
         volumes=tuple(_volume(entry, server) for entry in volumes),
+        faults=() if server is None else server.faults,
         warnings=_warnings(state, server),
     )
 
@@ -119,6 +128,7 @@ def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
         is_mounted=entry.is_mounted,
         loop_device=None if entry.loop is None else entry.loop.device,
         device=entry.device,
+        backing=entry.backing,
     )
     if present is None:
         return status
@@ -134,6 +144,11 @@ def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
         write_us_mean=present.write_us_total / present.writes if present.writes else None,
         in_flight=present.in_flight,
         limits_enabled=present.limits_enabled,
+        modification=present.modification,
+        modifications_24h=present.modifications_24h,
+        volatile=present.volatile,
+        unflushed_writes=present.unflushed_writes,
+        unflushed_bytes=present.unflushed_bytes,
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgstow.emulate import process, volumes
+from pgstow.emulate import backing, process, volumes
 from pgstow.emulate.control import Control
 from pgstow.emulate.state import State, StateDirectory
 from pgstow.host import loops, mounts, processes
@@ -36,7 +36,9 @@ def down(state_directory: Path, *, force: bool = False) -> Cleanup:
     if not directory.path.exists():
         return Cleanup()
     with directory.locked():
-        return clear(directory, force=force)
+        cleanup = clear(directory, force=force)
+        directory.lock_file.unlink(missing_ok=True)  # held, so it is ours to remove
+        return cleanup
 
 
 def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
@@ -50,6 +52,7 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     else:
         # One that hangs would keep every unmounting waiting; its end fails all I/O at once.
         process.stop(directory, ask=False)
+        _tell_last_words(directory, cleanup)
     found = _loops(directory, state)
     _unmount_all(directory, found, cleanup, force=force)
     for loop in found:
@@ -58,6 +61,8 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     if was_alive:
         cleanup.actions.append("ended the server")
     _unmount_files(directory, cleanup)
+    backings = [entry.backing for entry in state.volumes]
+    cleanup.actions += backing.remove_files(backings, directory.path)
     made = {directory for entry in state.volumes for directory in entry.directories_made}
     volumes.remove_directories(sorted(made))
     _remove_files(directory)
@@ -74,6 +79,13 @@ def _recorded(directory: StateDirectory, cleanup: Cleanup) -> State:
     if state is None:
         return State(processes.boot_id())
     return state
+
+
+def _tell_last_words(directory: StateDirectory, cleanup: Cleanup) -> None:
+    words = process.last_line(directory)
+    if words is not None:
+        message = f"the emulator's server had ended: {words}"
+        cleanup.warnings.append(Warning("server-ended", message))
 
 
 def _loops(directory: StateDirectory, state: State) -> tuple[Loop, ...]:
@@ -107,7 +119,8 @@ def _unmount(mount: mounts.Mount, cleanup: Cleanup, *, may_be_lazy: bool) -> Non
 
 def _detach(loop: Loop, cleanup: Cleanup) -> None:
     # What was unmounted lazily keeps its loop device, however long one waits.
-    if loops.detach(loop, patience_s=0.5 if cleanup.warnings else 5.0):
+    is_lazy = any(warning.code == "unmounted-lazily" for warning in cleanup.warnings)
+    if loops.detach(loop, patience_s=0.5 if is_lazy else 5.0):
         cleanup.actions.append(f"detached {loop.device}")
     else:
         message = f"{loop.device} is still in use and is freed when its last user ends"
@@ -125,7 +138,7 @@ def _unmount_files(directory: StateDirectory, cleanup: Cleanup) -> None:
 
 
 def _remove_files(directory: StateDirectory) -> None:
-    for path in (directory.control, directory.pid_file, directory.config_file):
+    for path in (directory.control, directory.pid_file, directory.config_file, directory.log_file):
         path.unlink(missing_ok=True)
     if directory.mountpoint.exists():
         directory.mountpoint.rmdir()

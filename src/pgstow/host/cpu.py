@@ -30,18 +30,23 @@ def busy_core_seconds() -> float:
     return parse_busy_ticks(Path("/proc/stat").read_text()) / os.sysconf("SC_CLK_TCK")
 
 
-def parse_memory_bytes(text: str) -> int:
-    """The machine's memory, from the text of /proc/meminfo.
+def parse_memory_bytes(text: str, name: str = "MemTotal") -> int:
+    """The machine's memory, or another row's, from the text of /proc/meminfo.
 
     >>> parse_memory_bytes("MemTotal:       24668964 kB")
     25261019136
     """
     for line in text.splitlines():
-        if line.startswith("MemTotal:"):
+        if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
-    raise ValueError("MemTotal is not in the text")
+    raise ValueError(f"{name} is not in the text")
 
 
 def memory_bytes() -> int:
     """The machine's memory."""
     return parse_memory_bytes(Path("/proc/meminfo").read_text())
+
+
+def available_memory_bytes() -> int:
+    """The memory that can be had without swapping, by the kernel's own estimate."""
+    return parse_memory_bytes(Path("/proc/meminfo").read_text(), "MemAvailable")

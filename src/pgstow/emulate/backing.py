@@ -1,0 +1,212 @@
+"""What the volumes' data lies in, memory or files, and whether there is room for it."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pgstow.host import cpu, directories, mounts, programs
+from pgstow.host.mounts import Mount
+from pgstow.model import Volume, Warning
+from pgstow.model.errors import HostError, UserError
+from pgstow.units import MIB, format_exact_size, format_size
+
+MEMORY_RESERVE_BYTES = 512 * MIB  # the server leaves it to the machine: its own default
+FILE_SUFFIX = ".volume"
+_LEAST_FREE_BYTES = 64 * MIB  # for a filesystem's own structures: less is a full disk
+_BLKID_TIMEOUT_S = 10.0
+_SERVERS_FILESYSTEM = "fuse.pgstow"
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What one volume's data lies in; ``keep`` leaves the file when the volume goes."""
+
+    kind: Literal["memory", "file"] = "memory"
+    path: str | None = None
+    keep: bool = False
+
+    def __str__(self) -> str:
+        return "memory" if self.path is None else self.path
+
+
+MEMORY = Backing()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What volumes are to be made of: memory, or files in a directory."""
+
+    directory: Path | None = None
+    keep: bool = False
+
+    def of(self, volume: str) -> Backing:
+        """The backing of one volume."""
+        if self.directory is None:
+            return MEMORY
+        return Backing("file", str(self.directory / f"{volume}{FILE_SUFFIX}"), self.keep)
+
+
+def default_directory(state_directory: Path) -> Path:
+    """Where files lie unless a directory is named: on disk, one for each emulator."""
+    digest = hashlib.sha256(os.fsencode(state_directory)).hexdigest()[:8]
+    return Path("/var/tmp") / f"pgstow-emulator-{digest}"  # noqa: S108 (made by root, mode 700)
+
+
+def prepare(choice: Choice, state_directory: Path, wanted: Sequence[Volume]) -> None:
+    """Refuse a directory for files that will not do; the default one is made."""
+    directory = choice.directory
+    if directory is None:
+        return
+    if directory == default_directory(state_directory):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        if directory.stat().st_uid != os.geteuid():  # others may write in /var/tmp
+            remedy = "name another: --backing file:DIRECTORY"
+            raise HostError(f"directory {directory} is not this user's own", remedy)
+    if not directory.exists():
+        message = f"directory {directory} for the volumes' files does not exist"
+        raise UserError(message, f"make it: mkdir -p {directory}")
+    if not directory.is_dir():
+        raise UserError(f"{directory} for the volumes' files is not a directory", "name another")
+    _refuse_own_volumes(directory, state_directory, wanted)
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        message = f"directory {directory} for the volumes' files cannot be written: "
+        remedy = "make room there, or name another: --backing file:DIRECTORY"
+        raise HostError(f"{message}{error.strerror}", remedy) from error
+
+
+def _refuse_own_volumes(directory: Path, state_directory: Path, wanted: Sequence[Volume]) -> None:
+    """A volume whose data lay on itself would wait for itself for ever."""
+    place, remedy = directory.resolve(), "name one on a disk of the machine"
+    for volume in wanted:
+        if place.is_relative_to(Path(volume.mount).resolve()):
+            message = f"directory {directory} for the volumes' files is on volume {volume.name}"
+            raise UserError(f"{message} itself", remedy)
+    holding = mount_of(place)
+    if holding is None:
+        return
+    server = server_of(holding)
+    if server == state_directory or holding.filesystem == _SERVERS_FILESYSTEM:
+        message = f"directory {directory} for the volumes' files is on an emulated volume itself"
+        raise UserError(message, remedy)
+
+
+def mount_of(path: Path) -> Mount | None:
+    """The mount that a path lies on."""
+    holding = [mount for mount in mounts.mounts() if path.is_relative_to(mount.path)]
+    return max(enumerate(holding), key=lambda one: (len(one[1].path), one[0]), default=(0, None))[1]
+
+
+def server_of(mount: Mount) -> Path | None:
+    """The state directory of the emulator whose volume is mounted; None: it is no such volume."""
+    if not mount.source.startswith("/dev/loop"):
+        return None
+    file = Path("/sys/block") / Path(mount.source).name / "loop/backing_file"
+    try:
+        backing = Path(file.read_text().rstrip("\n"))
+    except OSError:
+        return None
+    below = mount_of(backing)
+    if below is None or below.filesystem != _SERVERS_FILESYSTEM:
+        return None
+    return Path(below.path).parent
+
+
+def check_room(
+    backings: Iterable[tuple[Backing, int]], *, resident_bytes: int, thin: bool
+) -> list[Warning]:
+    """Refuse volumes larger than what they are made of, unless ``thin``: then it is a warning.
+
+    ``backings`` are all volumes' with their sizes, ``resident_bytes`` what of it is memory taken
+    already. Volumes take room only where something was written, so larger ones work until then.
+    """
+    of_memory, by_directory = 0, dict[Path, list[tuple[Path, int]]]()
+    for backing, size_bytes in backings:
+        if backing.path is None:
+            of_memory += size_bytes
+        else:
+            path = Path(backing.path)
+            by_directory.setdefault(path.parent, []).append((path, size_bytes))
+    found = []
+    available = cpu.available_memory_bytes() + resident_bytes - MEMORY_RESERVE_BYTES
+    if of_memory > available:
+        found.append(_too_large_for_memory(of_memory, available, thin))
+    for directory, files in by_directory.items():
+        found += _check_disk(directory, files, thin)
+    return found
+
+
+def _too_large_for_memory(size: int, available: int, thin: bool) -> Warning:
+    what = (
+        f"the volumes are {format_size(size)}, to be made of memory, of which"
+        f" {format_size(max(0, available))} can be had"
+    )
+    if not thin:
+        remedy = (
+            "put them on disk with --backing file:DIRECTORY, or add --thin: writes fail when the"
+            " memory is full"
+        )
+        raise UserError(what, remedy)
+    remedy = "when it is full, writes fail: put less on them, or use --backing file:DIRECTORY"
+    return Warning("more-volume-than-memory", what, remedy)
+
+
+def _check_disk(directory: Path, files: list[tuple[Path, int]], thin: bool) -> list[Warning]:
+    size = sum(size_bytes for _, size_bytes in files)
+    used = sum(path.stat().st_blocks * 512 for path, _ in files if path.exists())
+    free = directories.free_bytes(str(directory)) or 0
+    if size <= free + used:
+        return []
+    what = f"the volumes are {format_size(size)}, and {directory} has {format_size(free)} free"
+    if not thin or free < _LEAST_FREE_BYTES:
+        fix = "make room there, or name another directory: --backing file:DIRECTORY"
+        raise UserError(what, fix if free < _LEAST_FREE_BYTES else f"{fix}, or add --thin")
+    remedy = "when it is full, writes fail: put less on them, or name another directory"
+    return [Warning("more-volume-than-disk", what, remedy)]
+
+
+def kept_filesystem(volume: Volume, backing: Backing, size_bytes: int) -> bool:
+    """Whether a file from before holds the volume's filesystem; one that may not be used raises."""
+    if backing.path is None or not Path(backing.path).exists():
+        return False
+    path = Path(backing.path)
+    what = f"volume {volume.name}: {path} exists already"
+    if not backing.keep:
+        remedy = "add --keep-files to use what is in it, or delete it"
+        raise UserError(what, remedy)
+    present = path.stat().st_size
+    if present != size_bytes:
+        message = f"{what} with {format_exact_size(present)}, not {format_exact_size(size_bytes)}"
+        raise UserError(message, "delete it, or give the volume its size")
+    # -p: look at the file itself; exit status 2, nothing found, is an error here
+    arguments = ["blkid", "-p", "-o", "value", "-s", "TYPE", "--", str(path)]
+    try:
+        kind = programs.run(arguments, timeout_s=_BLKID_TIMEOUT_S).strip()
+    except HostError:
+        return False
+    if kind != volume.filesystem:
+        raise UserError(f"{what} with {kind} in it, not {volume.filesystem}", "delete it")
+    return True
+
+
+def remove_files(backings: Iterable[Backing], state_directory: Path) -> list[str]:
+    """Delete the volumes' files but those to keep; says what was done."""
+    done = []
+    for backing in backings:
+        if backing.path is None:
+            continue
+        if backing.keep:
+            done.append(f"kept {backing.path}")
+        elif Path(backing.path).exists():
+            Path(backing.path).unlink()
+            done.append(f"deleted {backing.path}")
+    default = default_directory(state_directory)
+    if default.is_dir() and not any(default.iterdir()):
+        default.rmdir()
+    return done

@@ -1,0 +1,96 @@
+"""What volumes are made of: where files may lie, and when there is too little room."""
+
+from pathlib import Path
+
+import pytest
+
+from pgstow.emulate.backing import (
+    MEMORY,
+    Backing,
+    Choice,
+    check_room,
+    default_directory,
+    kept_filesystem,
+    prepare,
+    remove_files,
+)
+from pgstow.host import cpu
+from pgstow.model import Volume
+from pgstow.model.errors import UserError
+from pgstow.units import GIB, TIB, Bytes
+
+
+def volume_at(mount: Path | str) -> Volume:
+    return Volume("data", "gp3", Bytes(GIB), str(mount))
+
+
+def test_volumes_over_the_memory_are_refused_with_both_ways_out() -> None:
+    size = cpu.available_memory_bytes() + 10 * GIB
+    with pytest.raises(UserError) as raised:
+        check_room([(MEMORY, GIB), (MEMORY, size)], resident_bytes=0, thin=False)
+    text = str(raised.value)
+    assert "--backing file:DIRECTORY" in text
+    assert "--thin" in text
+    assert "\n" not in text
+    assert raised.value.exit_code == 2
+    (warning,) = check_room([(MEMORY, size)], resident_bytes=0, thin=True)
+    assert warning.code == "more-volume-than-memory"
+
+
+def test_what_the_volumes_hold_already_counts_as_theirs() -> None:
+    size = cpu.available_memory_bytes() + 10 * GIB
+    assert check_room([(MEMORY, size)], resident_bytes=20 * GIB, thin=False) == []
+
+
+def test_files_are_held_against_the_disk_and_not_the_memory(tmp_path: Path) -> None:
+    of_file = Choice(tmp_path).of("data")
+    assert of_file == Backing("file", str(tmp_path / "data.volume"))
+    assert check_room([(of_file, GIB)], resident_bytes=0, thin=False) == []
+    with pytest.raises(UserError, match=r"TiB, and .* free.*--thin"):
+        check_room([(of_file, 10_000 * TIB)], resident_bytes=0, thin=False)
+    (warning,) = check_room([(of_file, 10_000 * TIB)], resident_bytes=0, thin=True)
+    assert warning.code == "more-volume-than-disk"
+
+
+def test_directories_that_will_not_do(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    prepare(Choice(tmp_path), state, [volume_at("/mnt/x")])
+    with pytest.raises(UserError, match=r"does not exist; make it: mkdir -p"):
+        prepare(Choice(tmp_path / "none"), state, [])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is not a directory"):
+        prepare(Choice(tmp_path / "file"), state, [])
+    with pytest.raises(UserError, match="is on volume data itself"):
+        prepare(Choice(tmp_path), state, [volume_at(tmp_path)])
+
+
+def test_the_default_directory_is_an_emulators_own(tmp_path: Path) -> None:
+    one, other = default_directory(tmp_path / "one"), default_directory(tmp_path / "other")
+    assert one != other
+    assert one == default_directory(tmp_path / "one")
+
+
+def test_a_file_from_before_is_used_only_if_it_is_to_be_kept(tmp_path: Path) -> None:
+    volume = volume_at("/mnt/x")
+    kept, not_kept = Choice(tmp_path, keep=True).of("data"), Choice(tmp_path).of("data")
+    assert not kept_filesystem(volume, kept, GIB)
+    file = tmp_path / "data.volume"
+    file.touch()
+    with pytest.raises(UserError, match="exists already; add --keep-files"):
+        kept_filesystem(volume, not_kept, GIB)
+    with pytest.raises(UserError, match="exists already with 0B, not 1GiB; delete it"):
+        kept_filesystem(volume, kept, GIB)
+    with file.open("wb") as image:
+        image.truncate(GIB)
+    assert not kept_filesystem(volume, kept, GIB)  # nothing in it yet: it is to be formatted
+
+
+def test_files_go_unless_they_are_kept(tmp_path: Path) -> None:
+    gone, kept = tmp_path / "a.volume", tmp_path / "b.volume"
+    gone.touch()
+    kept.touch()
+    backings = [Backing("file", str(gone)), Backing("file", str(kept), keep=True), MEMORY]
+    assert remove_files(backings, tmp_path / "state") == [f"deleted {gone}", f"kept {kept}"]
+    assert not gone.exists()
+    assert kept.exists()
+    assert remove_files(backings[:1], tmp_path / "state") == []

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgstow.cli import options, output
+from pgstow.cli.emulate_status import print_actions, print_status
 from pgstow.cli.main import app
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.table import Table
-
-    from pgstow.emulate import Action, EmulatorStatus, VolumeStatus
+    from pgstow.emulate import Choice
 
 commands = typer.Typer(
     help="Make a layout's volumes out of memory, as real mounts that behave like the cloud's.",
@@ -28,42 +25,73 @@ StateDir = Annotated[
         "--state-dir", envvar="PGSTOW_EMULATOR", help="Where the emulator keeps what it made."
     ),
 ]
-_DEFAULT_STATE_DIR = Path("/run/pgstow/emulator")
+DEFAULT_STATE_DIR = Path("/run/pgstow/emulator")
+_NOTHING = "Nothing to do: all is as the layout says."
+# What the catalog warns of and one will see on emulated volumes; the rest is of buying.
+_WARNINGS = ("host-cap-iops", "host-cap-throughput")
 
 
 @commands.command("up")
 def up(
     layout_file: Annotated[Path, typer.Argument(metavar="LAYOUT", help="The layout's TOML file.")],
     *,
-    state_dir: StateDir = _DEFAULT_STATE_DIR,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove volumes that the layout does not have.")
     ] = False,
     owner: Annotated[
         str | None, typer.Option(help="Who is to own the new filesystems, such as postgres.")
     ] = None,
+    backing: Annotated[
+        str | None,
+        typer.Option(
+            "--backing",
+            metavar="memory|file[:DIRECTORY]",
+            help="What new volumes are made of.",
+            show_default="memory",
+        ),
+    ] = None,
+    keep_files: Annotated[
+        bool,
+        typer.Option("--keep-files", help="Leave the files at down, and use those that are there."),
+    ] = False,
+    thin: Annotated[
+        bool,
+        typer.Option("--thin", help="Volumes may be larger than what there is to make them of."),
+    ] = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Make and mount the volumes of a layout, or bring those that are up in line with it.
 
-    Example: sudo pgstow emulate up layout.toml --owner postgres
+    Examples: sudo pgstow emulate up layout.toml --owner postgres;
+    sudo pgstow emulate up layout.toml --backing file:/var/tmp/volumes
     """
     from pgstow import catalog, emulate
     from pgstow import layout_file as files
 
     layout = files.read_layout(layout_file)
+    choice = _choice(backing, keep_files, state_dir)
     rules = catalog.load()
+    warnings = [one for one in rules.check(layout) if one.code in _WARNINGS]
     devices = [rules.device(volume) for volume in layout.volumes]
     cap = rules.host_cap(layout.host)
     if dry_run:
         missing = emulate.check_requirements(volume.filesystem for volume in layout.volumes)
-        actions = emulate.plan_up(layout, devices, cap, state_directory=state_dir, prune=prune)
-        output.print_warnings(missing)
+        actions = emulate.plan_up(
+            layout,
+            devices,
+            cap,
+            state_directory=state_dir,
+            prune=prune,
+            choice=choice,
+            thin=thin,
+        )
+        output.print_warnings((*warnings, *missing))
         if json:
             output.print_json({"actions": actions, "missing": missing})
         else:
-            _print_actions(actions, "Nothing to do: all is as the layout says.")
+            print_actions(actions, _NOTHING)
         return
     with output.progress("Making volumes") as update:
         status = emulate.up(
@@ -73,14 +101,35 @@ def up(
             state_directory=state_dir,
             prune=prune,
             owner=owner,
+            choice=choice,
+            thin=thin,
             progress=update,
         )
-    _print_status(status, json)
+    output.print_warnings(warnings)
+    if not (json or status.actions):
+        output.console().print(_NOTHING)
+    print_status(status, json)
+
+
+def _choice(backing: str | None, keep_files: bool, state_dir: Path) -> "Choice | None":
+    from pgstow import emulate
+
+    if backing == "memory" or (backing is None and not keep_files):
+        if keep_files:
+            remedy = "drop one of them, or use --backing file:DIRECTORY"
+            raise UserError("--keep-files does not go with --backing memory", remedy)
+        return None if backing is None else emulate.Choice()
+    kind, colon, directory = (backing or "file").partition(":")
+    if kind != "file" or (colon and not directory):
+        what = f"--backing: {backing!r} is neither memory nor file nor file:DIRECTORY"
+        raise UserError(what, "write it like file:/var/tmp/volumes")
+    path = Path(directory).absolute() if directory else emulate.default_directory(state_dir)
+    return emulate.Choice(path, keep_files)
 
 
 @commands.command("down")
 def down(
-    state_dir: StateDir = _DEFAULT_STATE_DIR,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
     force: Annotated[
         bool, typer.Option("--force", help="Unmount even what is in use; its users get errors.")
     ] = False,
@@ -102,20 +151,20 @@ def down(
 
 
 @commands.command("status")
-def status(state_dir: StateDir = _DEFAULT_STATE_DIR, json: options.Json = False) -> None:
+def status(state_dir: StateDir = DEFAULT_STATE_DIR, json: options.Json = False) -> None:
     """Show the volumes that are up and what they have done.
 
     Example: sudo pgstow emulate status --json
     """
     from pgstow import emulate
 
-    _print_status(emulate.read_status(state_dir), json)
+    print_status(emulate.read_status(state_dir), json)
 
 
 @commands.command("limits")
 def limits(
     switch: Annotated[str, typer.Argument(metavar="on|off")],
-    state_dir: StateDir = _DEFAULT_STATE_DIR,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
     json: options.Json = False,
 ) -> None:
     """Switch limits and latencies of all volumes on or off, as for loading data quickly.
@@ -126,110 +175,4 @@ def limits(
 
     if switch not in ("on", "off"):
         raise UserError(f"{switch!r} is neither on nor off", "write pgstow emulate limits off")
-    _print_status(emulate.set_limits(state_dir, switch == "on"), json)
-
-
-def _print_actions(actions: "Sequence[Action]", otherwise: str) -> None:
-    console = output.console()
-    for action in actions:
-        console.print(action.text, markup=False)
-    if not actions:
-        console.print(otherwise)
-
-
-def _print_status(status: "EmulatorStatus", json: bool) -> None:
-    output.print_warnings(status.warnings)
-    if json:
-        output.print_json(status)
-        return
-    console = output.console()
-    for action in status.actions:
-        if action.kind == "keep":
-            console.print(action.text, markup=False)
-    if not status.volumes:
-        console.print("No emulated volumes are up.")
-        return
-    console.print(_table(_VOLUMES, [_volume_row(volume) for volume in status.volumes]))
-    if status.is_running:
-        console.print()
-        console.print(_table(_TRAFFIC, [_traffic_row(volume) for volume in status.volumes]))
-        console.print()
-    console.print(_summary(status), markup=False)
-
-
-# Title and alignment of each column.
-_VOLUMES = (
-    ("volume", "left"),
-    ("type", "left"),
-    ("size", "right"),
-    ("limits", "left"),
-    ("mount", "left"),
-    ("device", "left"),
-)
-_TRAFFIC = (
-    ("volume", "left"),
-    ("in memory", "right"),
-    ("reads", "right"),
-    ("writes", "right"),
-    ("flushes", "right"),
-    ("mean read", "right"),
-    ("mean write", "right"),
-)
-
-
-def _table(columns: "tuple[tuple[str, str], ...]", rows: "Sequence[list[str]]") -> "Table":
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title, side in columns:
-        table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    return table
-
-
-def _volume_row(volume: "VolumeStatus") -> list[str]:
-    from pgstow.emulate import describe_limits
-    from pgstow.units import format_size
-
-    limits = describe_limits(volume.device)
-    return [
-        volume.name,
-        volume.type,
-        format_size(volume.size_bytes),
-        f"off ({limits})" if volume.limits_enabled is False else limits,
-        f"{volume.mount} ({volume.filesystem})" if volume.is_mounted else "not mounted",
-        volume.loop_device or "none",
-    ]
-
-
-def _traffic_row(volume: "VolumeStatus") -> list[str]:
-    from pgstow.units import format_size
-
-    counts = (volume.reads, volume.writes, volume.flushes)
-    return [
-        volume.name,
-        "?" if volume.resident_bytes is None else format_size(volume.resident_bytes),
-        *("?" if count is None else f"{count:,}" for count in counts),
-        _mean(volume.read_us_mean),
-        _mean(volume.write_us_mean),
-    ]
-
-
-def _mean(microseconds: float | None) -> str:
-    from pgstow.units import format_duration
-
-    return "–" if microseconds is None else format_duration(microseconds / 1e6)
-
-
-def _summary(status: "EmulatorStatus") -> str:
-    if not status.is_running:
-        return "The server has ended."
-    parts = [f"server pid {status.pid}"]
-    if status.host_cap is not None:
-        from pgstow.emulate import describe_cap
-
-        parts.append(f"host cap {describe_cap(status.host_cap)}")
-    parts.append(f"{status.compensation_us:.0f} µs taken off for the way to the server and back")
-    return "; ".join(parts)
+    print_status(emulate.set_limits(state_dir, switch == "on"), json)

@@ -1,7 +1,8 @@
 """Options that several commands share, so that they read the same everywhere."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -25,6 +26,7 @@ Dsn = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+_Quantity = TypeVar("_Quantity")
 DEFAULT_WORKSPACE = Path("pgstow.db")
 
 
@@ -34,5 +36,13 @@ def parse_seconds(text: str, option: str) -> float:
 
     try:
         return parse_duration(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
+
+
+def parse_quantity(text: str, option: str, parse: Callable[[str], _Quantity]) -> _Quantity:
+    """Read an option's size or rate; what is none is the user's mistake."""
+    try:
+        return parse(text)
     except ValueError as error:
         raise UserError(f"{option}: {error}") from error

@@ -1,6 +1,19 @@
 """Make a layout's volumes out of memory, as mounted filesystems that behave like the cloud's."""
 
+from pgstow.emulate.backing import Backing, Choice, default_directory
 from pgstow.emulate.bring_up import plan_up, up
+from pgstow.emulate.control import Lost, ServerFault
+from pgstow.emulate.injection import (
+    Planned,
+    clear_faults,
+    describe_fault,
+    fault_kinds,
+    inject,
+    parse_fault,
+    read_schedule,
+    set_volatile,
+)
+from pgstow.emulate.modify import modify, running_layout
 from pgstow.emulate.reconcile import Action, describe_cap, describe_limits
 from pgstow.emulate.requirements import check_requirements
 from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY
@@ -18,18 +31,33 @@ from pgstow.emulate.take_down import Cleanup, down
 __all__ = [
     "DEFAULT_STATE_DIRECTORY",
     "Action",
+    "Backing",
+    "Choice",
     "Cleanup",
     "EmulatedVolume",
     "EmulatorStatus",
+    "Lost",
+    "Planned",
+    "ServerFault",
     "VolumeStatus",
     "check_requirements",
+    "clear_faults",
+    "default_directory",
     "describe_cap",
+    "describe_fault",
     "describe_limits",
     "down",
     "emulated_volumes",
+    "fault_kinds",
+    "inject",
+    "modify",
+    "parse_fault",
     "plan_up",
+    "read_schedule",
     "read_status",
+    "running_layout",
     "set_limits",
+    "set_volatile",
     "status",
     "up",
 ]

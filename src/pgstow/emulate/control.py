@@ -24,6 +24,14 @@ class ServerGoneError(HostError):
     """The server does not answer."""
 
 
+class RefusedError(HostError):
+    """The server did not do what it was asked; ``reason`` is its own words."""
+
+    def __init__(self, command: str, reason: str) -> None:
+        super().__init__(f"the emulator's server refused {command}: {reason}")
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class Modification:
     """A modification that is under way; ``progress`` goes from 0 to 1."""
@@ -236,7 +244,7 @@ class Control:
             ) from error
         if not answer.get("ok"):
             reason = answer.get("error", "no reason given")
-            raise HostError(f"the emulator's server refused {command['command']}: {reason}")
+            raise RefusedError(command["command"], reason)
         return dict(answer)
 
     def _exchange(self, line: bytes) -> bytes:

@@ -1,0 +1,104 @@
+"""``pgstow emulate set``: modify a volume that is in use."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgstow.cli import options, output
+from pgstow.cli.emulate import DEFAULT_STATE_DIR, StateDir, commands
+from pgstow.cli.emulate_status import print_actions, print_status
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from pgstow.model import Volume
+
+
+@commands.command("set")
+def set_volume(
+    volume: Annotated[str, typer.Argument(metavar="VOLUME", help="Its name in the layout.")],
+    *,
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Another type, such as io2.")
+    ] = None,
+    iops: Annotated[
+        float | None, typer.Option("--iops", metavar="N", help="Provisioned IOPS of one member.")
+    ] = None,
+    throughput: Annotated[
+        str | None,
+        typer.Option("--throughput", metavar="RATE", help="Of one member, such as 250MiB/s."),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--size", metavar="SIZE", help="Of one member, such as 200GiB; only larger."),
+    ] = None,
+    optimising: Annotated[
+        str,
+        typer.Option(
+            "--optimising",
+            metavar="TIME",
+            help="How long the new limits are on their way; at the provider minutes to hours.",
+        ),
+    ] = "60s",
+    now: Annotated[
+        bool, typer.Option("--now", help="At once, and as often as you like: no provider's rules.")
+    ] = False,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Modify a volume while it is in use, under the provider's rules.
+
+    What is not named stays, but a new type begins with the IOPS and throughput it comes with. The
+    size grows at once and the filesystem with it; limits change over the optimising phase. Four
+    modifications are allowed in 24 hours, one at a time.
+
+    Example: sudo pgstow emulate set data --iops 6000 --throughput 250MiB/s --optimising 2min
+    """
+    from dataclasses import replace
+
+    from pgstow import catalog, emulate
+    from pgstow.units import Iops, parse_rate, parse_size
+
+    if all(one is None for one in (type, iops, throughput, size)):
+        remedy = "name at least one of --type, --iops, --throughput and --size"
+        raise UserError(f"there is nothing to set on {volume}", remedy)
+    optimising_s = None if now else options.parse_seconds(optimising, "--optimising")
+    layout = emulate.running_layout(state_dir)
+    present = next((one for one in layout.volumes if one.name == volume), None)
+    if present is None:
+        names = ", ".join(one.name for one in layout.volumes)
+        raise UserError(f"no volume {volume!r} is up", f"use one of: {names}")
+    wanted = _of_type(present, type)
+    if iops is not None:
+        wanted = replace(wanted, iops=Iops(iops))
+    if throughput is not None:
+        wanted = replace(
+            wanted, throughput=options.parse_quantity(throughput, "--throughput", parse_rate)
+        )
+    if size is not None:
+        wanted = replace(wanted, size_bytes=options.parse_quantity(size, "--size", parse_size))
+    rules = catalog.load()
+    volumes = tuple(wanted if one.name == volume else one for one in layout.volumes)
+    rules.check(replace(layout, volumes=volumes))  # its warnings are of a placement made up here
+    actions, status = emulate.modify(
+        wanted,
+        rules.device(wanted),
+        state_directory=state_dir,
+        optimising_s=optimising_s,
+        dry_run=dry_run,
+    )
+    if json and dry_run:
+        output.print_json({"actions": actions})
+        return
+    if not json:
+        print_actions(actions, f"Nothing to do: {volume} is so already.")
+    if not dry_run:
+        print_status(status, json)
+
+
+def _of_type(present: "Volume", type: str | None) -> "Volume":
+    from dataclasses import replace
+
+    if type is None or type == present.type:
+        return present
+    return replace(present, type=type, iops=None, throughput=None, burst_credits=None)

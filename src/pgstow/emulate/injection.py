@@ -1,0 +1,216 @@
+"""Let things go wrong with volumes that are up, now or by a schedule, and put them right again."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from pgstow.emulate import process, volumes
+from pgstow.emulate.control import Control, Injected, RefusedError
+from pgstow.emulate.faults import Error, Fault, PowerLoss, Slow
+from pgstow.emulate.observation import observe
+from pgstow.emulate.state import StateDirectory
+from pgstow.emulate.status import EmulatorStatus, read_status
+from pgstow.host import mounts
+from pgstow.model.errors import UserError
+from pgstow.units import format_exact_size, parse_duration, parse_size
+
+_FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
+_KINDS: dict[str, type] = {
+    str(field.default): one
+    for one in get_args(get_args(Fault)[0])
+    for field in fields(one)
+    if field.name == "kind"
+}
+_TIMES = ("at", "for")
+_SIZES = ("offset", "length", "sector_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A fault and when it is to be; ``volumes`` of None are all, ``for_s`` of None: until cleared.
+
+    ``after_s`` is from when it is handed over.
+    """
+
+    fault: Fault
+    volumes: tuple[str, ...] | None = None
+    after_s: float = 0.0
+    for_s: float | None = None
+
+
+def fault_kinds() -> tuple[str, ...]:
+    """The names of what can go wrong."""
+    return tuple(_KINDS)
+
+
+def parse_fault(values: Mapping[str, Any], where: str) -> Fault:
+    """A fault out of its kind and options; a mistake is one line that begins with ``where``.
+
+    Sizes may be text with a unit.
+    """
+    kind = values.get("kind")
+    if kind not in _KINDS:
+        what = "is missing" if kind is None else f"{kind!r} is no fault"
+        raise UserError(f"{where}kind: {what}", f"use one of: {', '.join(_KINDS)}")
+    known = [field.name for field in fields(_KINDS[kind])]
+    for key in values:
+        if key not in known:
+            options = ", ".join(name for name in known if name != "kind") or "none"
+            raise UserError(f"{where}{key}: {kind} has no such option", f"it has: {options}")
+    plain = {key: _size(key, value, where) for key, value in values.items()}
+    try:
+        return _FAULT.validate_python(plain)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = first["loc"][1] if len(first["loc"]) > 1 else ""
+        problem = "is missing" if first["type"] == "missing" else first["msg"].lower()
+        raise UserError(
+            f"{where}{option}: {problem}", f"see pgstow emulate fault {kind} -h"
+        ) from None
+
+
+def describe_fault(fault: Fault) -> str:
+    """A fault for people: its kind, and options that are not as they come.
+
+    >>> describe_fault(parse_fault({"kind": "slow", "factor": 4}, ""))
+    'slow, factor 4'
+    """
+    match fault:
+        case PowerLoss():
+            tear = f" at {fault.sector_bytes} B" if fault.loss == "torn" else ""
+            return f"{fault.kind}, {fault.loss}{tear}"
+        case Slow():
+            return f"{fault.kind}, factor {fault.factor:g}"
+        case Error():
+            begin, end = fault.offset, "the end"
+            if fault.length is not None:
+                end = format_exact_size(fault.offset + fault.length)
+            place = f" from {format_exact_size(begin)} to {end}" if begin or fault.length else ""
+            return f"{fault.kind} on {', '.join(fault.operations)}{place}"
+        case _:
+            return fault.kind
+
+
+def _size(key: str, value: Any, where: str) -> Any:
+    if key not in _SIZES or not isinstance(value, str):
+        return value
+    try:
+        return int(value) if value.isdigit() else parse_size(value)
+    except ValueError as error:
+        raise UserError(f"{where}{key}: {error}") from error
+
+
+def read_schedule(path: Path) -> tuple[Planned, ...]:
+    """The faults of a TOML file: a list of ``[[faults]]``, each with its kind and times."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: {error}", "correct the TOML") from error
+    entries = document.get("faults")
+    if not isinstance(entries, list) or not entries or set(document) != {"faults"}:
+        example = '[[faults]] at = "10s" for = "5s" kind = "stall" volumes = ["data"]'
+        raise UserError(f"{path}: is no list of faults", f"write entries like {example}")
+    return tuple(_planned(entry, f"{path}: faults[{n}].") for n, entry in enumerate(entries))
+
+
+def _planned(entry: Any, where: str) -> Planned:
+    if not isinstance(entry, dict):
+        raise UserError(f"{where.rstrip('.')}: is no table", "write it as [[faults]]")
+    times = {key: _seconds(entry[key], f"{where}{key}") for key in _TIMES if key in entry}
+    names = entry.get("volumes")
+    if names is not None and not (
+        isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+    ):
+        raise UserError(f"{where}volumes: is no list of names", 'write it like ["data"]')
+    rest = {key: value for key, value in entry.items() if key not in (*_TIMES, "volumes")}
+    fault = parse_fault(rest, where)
+    volumes = None if names is None else tuple(names)
+    return Planned(fault, volumes, times.get("at", 0.0), times.get("for"))
+
+
+def _seconds(value: Any, where: str) -> float:
+    if not isinstance(value, str):
+        raise UserError(f"{where}: a time is text with its unit", 'write it like "10s"')
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
+def inject(state_directory: Path, planned: Sequence[Planned]) -> tuple[Injected, ...]:
+    """Hand faults to the server, which keeps their times; a wrong one is refused before any is."""
+    directory = StateDirectory(state_directory)
+    status = _running(directory)
+    up = {volume.name: volume for volume in status.volumes}
+    for one in planned:
+        for name in one.volumes or ():
+            if name not in up:
+                raise UserError(f"no volume {name!r} is up", f"use one of: {', '.join(up)}")
+        concerned = up.values() if one.volumes is None else [up[name] for name in one.volumes]
+        for volume in concerned:
+            if one.fault.kind == "power-loss" and not volume.volatile:
+                what = f"volume {volume.name} has no writes that a power loss could take"
+                raise UserError(what, "let it first: pgstow emulate volatile on")
+    control = Control(directory.control)
+    return tuple(_hand_over(control, one) for one in planned)
+
+
+def _hand_over(control: Control, one: Planned) -> Injected:
+    try:
+        return control.fault(one.fault, one.volumes, after_s=one.after_s, for_s=one.for_s)
+    except RefusedError as error:
+        raise UserError(error.reason) from error
+
+
+def clear_faults(state_directory: Path, fault_id: int | None, *, remount: bool = False) -> None:
+    """End one fault, or all with those that wait.
+
+    ``remount`` then mounts every volume anew, as after a reboot: a filesystem that met errors has
+    shut itself down and stays so.
+    """
+    directory = StateDirectory(state_directory)
+    status = _running(directory)
+    known = [fault.id for fault in status.faults]
+    if fault_id is not None and fault_id not in known:
+        numbers = ", ".join(map(str, known)) or "none"
+        raise UserError(f"there is no fault {fault_id}", f"the present ones are: {numbers}")
+    Control(directory.control).clear(fault_id)
+    if remount:
+        _remount(directory)
+
+
+def _remount(directory: StateDirectory) -> None:
+    with directory.locked():
+        server = process.running(directory)
+        recorded = directory.read()
+        if server is None or recorded is None:
+            return
+        state = observe(directory, recorded, server)
+        entries = sorted(state.volumes, key=lambda entry: Path(entry.volume.mount).parts)
+        for entry in reversed(entries):  # inner ones first
+            for mount in mounts.mounts_of(entry.loop.device) if entry.loop is not None else ():
+                mounts.unmount(mount)
+        for entry in entries:
+            if entry.loop is not None and entry.is_mounted:
+                volumes.mount(entry.volume, entry.loop.device)
+
+
+def set_volatile(state_directory: Path, enabled: bool) -> EmulatorStatus:
+    """Let volumes lose at a power loss what was not flushed, or let them not."""
+    directory = StateDirectory(state_directory)
+    _running(directory)
+    Control(directory.control).set_volatile(enabled)
+    return read_status(directory.path)
+
+
+def _running(directory: StateDirectory) -> EmulatorStatus:
+    status = read_status(directory.path)
+    if not status.is_running:
+        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+    return status

@@ -1,0 +1,109 @@
+"""Change one volume while it is in use, as its provider would: limits, type and size."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pgstow.emulate import process, reconcile, volumes
+from pgstow.emulate.control import Control, RefusedError
+from pgstow.emulate.observation import observe
+from pgstow.emulate.reconcile import Action, Wanted
+from pgstow.emulate.state import State, StateDirectory, VolumeState
+from pgstow.emulate.status import EmulatorStatus, read_status
+from pgstow.model import Device, Layout, Placement, Volume
+from pgstow.model.errors import HostError, UserError
+from pgstow.units import format_duration, format_size
+
+
+def running_layout(state_directory: Path) -> Layout:
+    """The volumes that are up as a layout, to hold a change of one against the catalog.
+
+    What lies on them is not known here: it says that the first has it all.
+    """
+    state = _running(StateDirectory(state_directory))
+    if not state.volumes:
+        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+    entries = tuple(entry.volume for entry in state.volumes)
+    return Layout(state.host, entries, Placement(data=entries[0].name, wal=entries[0].name))
+
+
+def modify(
+    volume: Volume,
+    device: Device,
+    *,
+    state_directory: Path,
+    optimising_s: float | None,
+    dry_run: bool = False,
+) -> tuple[tuple[Action, ...], EmulatorStatus]:
+    """Make a volume that is up this one; its filesystem grows with it.
+
+    The limits are on their way for ``optimising_s``, under ModifyVolume's rules (one at a time,
+    four in 24 hours); None changes them at once and without rules. Returns what was done, or with
+    ``dry_run`` would be.
+    """
+    directory = StateDirectory(state_directory)
+    if dry_run:
+        present = _find(_running(directory), volume.name)
+        return _plan(Wanted(volume, device), present, optimising_s), read_status(directory.path)
+    with directory.locked():
+        state = _running(directory)
+        present = _find(state, volume.name)
+        actions = _plan(Wanted(volume, device), present, optimising_s)
+        for action in actions:
+            if action.kind == "change":
+                _change(Control(directory.control), device, optimising_s)
+                present = replace(present, volume=volume, device=device)
+            else:
+                assert present.loop is not None, f"volume {volume.name} has no loop device"
+                volumes.grow(volume, present.loop)
+                present = replace(present, filesystem_bytes=device.size_bytes)
+            directory.write(state.with_volume(present))
+        return actions, read_status(directory.path)
+
+
+def _running(directory: StateDirectory) -> State:
+    recorded = directory.read()
+    server = None if recorded is None else process.running(directory)
+    if server is None:
+        remedy = f"start them with pgstow emulate up LAYOUT --state-dir {directory.path}"
+        raise UserError("no emulated volumes are up", remedy)
+    return observe(directory, recorded, server)
+
+
+def _find(state: State, name: str) -> VolumeState:
+    entry = state.find(name)
+    if entry is None:
+        names = ", ".join(entry.volume.name for entry in state.volumes) or "none"
+        raise UserError(f"no volume {name!r} is up", f"use one of: {names}")
+    if not entry.is_mounted:
+        raise HostError(f"volume {name} is not mounted", "run pgstow emulate up LAYOUT again")
+    return entry
+
+
+def _plan(wanted: Wanted, present: VolumeState, optimising_s: float | None) -> tuple[Action, ...]:
+    reconcile.refuse_rebuild(wanted, present)
+    name, size_bytes = wanted.volume.name, wanted.device.size_bytes
+    actions = []
+    if (wanted.volume, wanted.device) != (present.volume, present.device):
+        old, new = describe(present.volume, present.device), describe(wanted.volume, wanted.device)
+        when = "at once" if optimising_s is None else f"over {format_duration(optimising_s)}"
+        text = f"modify {name} from {old} to {new}, {when}"
+        actions.append(Action("change", text, name))
+    if (present.filesystem_bytes or size_bytes) < size_bytes:
+        text = f"grow the {wanted.volume.filesystem} of {name} to {format_size(size_bytes)}"
+        actions.append(Action("grow", text, name))
+    return tuple(actions)
+
+
+def describe(volume: Volume, device: Device) -> str:
+    """A volume's type, size and limits for people."""
+    return f"{volume.type} {reconcile.describe_device(device)}"
+
+
+def _change(control: Control, device: Device, optimising_s: float | None) -> None:
+    if optimising_s is None:
+        control.set(device)
+        return
+    try:
+        control.modify(device, optimising_s)
+    except RefusedError as error:
+        raise UserError(error.reason, "or change it without these rules: --now") from error

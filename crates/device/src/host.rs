@@ -38,32 +38,31 @@ impl HostCap {
         }
     }
 
-    /// Lets a request of so many operations and bytes pass; the answer is when it does.
+    /// Lets a request of so many operations and bytes pass; the answer is when it does, and from
+    /// when on each limit that holds it would let it.
     ///
     /// Requests pass the cap in the order they come in, and then queue for their volumes: where a
     /// volume holds some back, the cap has let them through already.
-    pub(crate) fn pass(&mut self, now_ns: f64, operations: f64, bytes: f64) -> f64 {
-        let mut pass_ns = now_ns.max(self.last_pass_ns);
-        for (limit, units) in [(&self.operations, operations), (&self.bytes, bytes)] {
-            if let Some(limit) = limit.as_ref().filter(|_| units > 0.0) {
-                pass_ns = pass_ns.max(limit.opens_ns());
-            }
-        }
+    pub(crate) fn pass(&mut self, now_ns: f64, operations: f64, bytes: f64) -> (f64, [f64; 2]) {
+        let behind_ns = now_ns.max(self.last_pass_ns);
+        let limits = [(&self.operations, operations), (&self.bytes, bytes)];
+        let opens_ns = limits.map(|(limit, units)| BurstLimit::holds(limit, behind_ns, units));
+        let pass_ns = behind_ns.max(opens_ns[0]).max(opens_ns[1]);
         for (limit, units) in [(&mut self.operations, operations), (&mut self.bytes, bytes)] {
             if let Some(limit) = limit {
                 limit.start(pass_ns, units);
             }
         }
         self.last_pass_ns = pass_ns;
-        pass_ns
+        (pass_ns, opens_ns)
     }
 
     /// Takes many requests at `now_ns` at once: `operations` as counted, of `bytes` in all.
     pub fn take_many(&mut self, now_ns: f64, operations: f64, bytes: f64) -> Spans {
         let take = |limit: &mut Option<BurstLimit>, units| {
-            limit
-                .as_mut()
-                .map_or(Span::at(now_ns), |limit| limit.take_many(now_ns, units))
+            limit.as_mut().map_or([Span::at(now_ns); 2], |limit| {
+                limit.take_many(now_ns, units)
+            })
         };
         Spans {
             operations: take(&mut self.operations, operations),
@@ -76,10 +75,20 @@ impl HostCap {
         Room::of(&self.operations, &self.bytes, now_ns, until_ns)
     }
 
-    /// What is left of the burst credits for operations and for bytes, as fractions.
-    pub fn credits_left(&self, now_ns: f64) -> (Option<f64>, Option<f64>) {
-        let fill = |limit: &Option<BurstLimit>| limit.as_ref().and_then(|limit| limit.fill(now_ns));
-        (fill(&self.operations), fill(&self.bytes))
+    /// What is left of the burst credits for operations and for bytes, as fractions, where
+    /// `operations` and `bytes` were taken and have not started.
+    pub fn credits_left(
+        &self,
+        now_ns: f64,
+        operations: f64,
+        bytes: f64,
+    ) -> (Option<f64>, Option<f64>) {
+        let fill = |limit: &Option<BurstLimit>, queued| {
+            limit
+                .as_ref()
+                .and_then(|limit| limit.fill_before(now_ns, queued))
+        };
+        (fill(&self.operations, operations), fill(&self.bytes, bytes))
     }
 }
 

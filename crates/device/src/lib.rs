@@ -25,4 +25,4 @@ pub use config::{
 pub use host::HostCap;
 pub use modification::Modification;
 pub use rate::Span;
-pub use volume::{Operation, OperationKind, Room, Spans, Timing, Volume};
+pub use volume::{Operation, OperationKind, Room, Spans, Timing, Volume, Waits};

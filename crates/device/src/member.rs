@@ -90,17 +90,18 @@ impl Member {
         }
     }
 
-    /// Takes a read or write; the answer is when it starts and when it is done.
+    /// Takes a read or write; the answer is when it starts, when it is done, and until when its
+    /// limits and the host's hold it, if they do.
     pub fn take(
         &mut self,
         host: &mut HostCap,
         random: &mut Xoshiro256PlusPlus,
         now_ns: f64,
         (kind, offset, length): (OperationKind, u64, u64),
-    ) -> (f64, f64) {
+    ) -> (f64, f64, [f64; 4]) {
         let counted = self.count(kind, offset, length) as f64;
-        let pass_ns = host.pass(now_ns, counted, length as f64);
-        let start_ns = self.start(pass_ns, counted, length as f64);
+        let (pass_ns, [host_ns, host_bytes_ns]) = host.pass(now_ns, counted, length as f64);
+        let (start_ns, [own_ns, own_bytes_ns]) = self.start(pass_ns, counted, length as f64);
         let mut done_ns = start_ns + self.latencies.draw_ns(random, kind, length);
         if self.restored.is_some() {
             done_ns += self.fetch_ns(random, start_ns, (kind, offset, length));
@@ -108,24 +109,19 @@ impl Member {
         if let Some(disk) = &mut self.disk {
             done_ns = disk.take(random, done_ns, offset, length);
         }
-        (start_ns, done_ns)
+        let holds_ns = [own_ns, own_bytes_ns, host_ns, host_bytes_ns];
+        (start_ns, done_ns, holds_ns)
     }
 
     /// Starts a request that may from `now_ns` on: after those before it, when every limit opens.
-    fn start(&mut self, now_ns: f64, counted: f64, bytes: f64) -> f64 {
-        let charged = if self.charges_whole_units {
-            counted * self.unit_bytes as f64
-        } else {
-            bytes
-        };
-        let mut start_ns = now_ns.max(self.last_start_ns);
-        // What was merged rides with the operation that it was merged into.
-        if let Some(limit) = self.operations.as_ref().filter(|_| counted > 0.0) {
-            start_ns = start_ns.max(limit.opens_ns());
-        }
-        if let Some(limit) = self.bytes.as_ref().filter(|_| charged > 0.0) {
-            start_ns = start_ns.max(limit.opens_ns());
-        }
+    fn start(&mut self, now_ns: f64, counted: f64, bytes: f64) -> (f64, [f64; 2]) {
+        let charged = self.charged(counted, bytes);
+        let behind_ns = now_ns.max(self.last_start_ns);
+        let opens_ns = [
+            BurstLimit::holds(&self.operations, behind_ns, counted),
+            BurstLimit::holds(&self.bytes, behind_ns, charged),
+        ];
+        let start_ns = behind_ns.max(opens_ns[0]).max(opens_ns[1]);
         if let Some(limit) = &mut self.operations {
             limit.start(start_ns, counted);
         }
@@ -133,7 +129,7 @@ impl Member {
             limit.start(start_ns, charged);
         }
         self.last_start_ns = start_ns;
-        start_ns
+        (start_ns, opens_ns)
     }
 
     /// How long a request waits for data that are still in the snapshot.
@@ -163,19 +159,24 @@ impl Member {
 
     /// Takes many requests at once, without latency: `counted` operations of `bytes` in all.
     pub fn take_many(&mut self, now_ns: f64, counted: f64, bytes: f64) -> Spans {
-        let charged = if self.charges_whole_units {
-            counted * self.unit_bytes as f64
-        } else {
-            bytes
-        };
+        let charged = self.charged(counted, bytes);
         let take = |limit: &mut Option<BurstLimit>, units| {
-            limit
-                .as_mut()
-                .map_or(Span::at(now_ns), |limit| limit.take_many(now_ns, units))
+            limit.as_mut().map_or([Span::at(now_ns); 2], |limit| {
+                limit.take_many(now_ns, units)
+            })
         };
         Spans {
             operations: take(&mut self.operations, counted),
             bytes: take(&mut self.bytes, charged),
+        }
+    }
+
+    /// Bytes that the byte limit takes for so many operations.
+    fn charged(&self, counted: f64, bytes: f64) -> f64 {
+        if self.charges_whole_units {
+            counted * self.unit_bytes as f64
+        } else {
+            bytes
         }
     }
 
@@ -220,6 +221,17 @@ impl Member {
         if let Some(previous) = &mut self.previous {
             previous.mergeable = false;
         }
+    }
+
+    /// Credits left where `counted` operations of `bytes` were taken and have not started.
+    pub fn credits_before(&self, now_ns: f64, counted: f64, bytes: f64) -> Option<f64> {
+        let balance = |limit: &Option<BurstLimit>, queued| {
+            limit
+                .as_ref()
+                .and_then(|limit| limit.balance_before(now_ns, queued))
+        };
+        let charged = self.charged(counted, bytes);
+        balance(&self.operations, counted).or_else(|| balance(&self.bytes, charged))
     }
 
     /// Credits left, or `None` for a member without.

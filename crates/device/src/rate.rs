@@ -54,8 +54,9 @@ impl RateLimit {
 
     /// Takes many units at once, as if they came at `now_ns` or a little later.
     pub fn take_many(&mut self, now_ns: f64, units: f64) -> Span {
-        let first_ns = self.take(now_ns, units);
-        let last_ns = first_ns.max(self.opens_ns());
+        let first_ns = self.scheduled_ns.max(now_ns) - self.tolerance_ns;
+        self.start(now_ns, units);
+        let last_ns = self.opens_ns();
         Span { first_ns, last_ns }
     }
 
@@ -70,6 +71,13 @@ impl RateLimit {
         (1.0 - (self.scheduled_ns - now_ns) / self.tolerance_ns).clamp(0.0, 1.0)
     }
 
+    /// Units in the bucket at `now_ns` where some of those taken have not started and count as
+    /// not yet spent.
+    pub fn balance_before(&self, now_ns: f64, queued: f64) -> f64 {
+        let spent_ns = self.scheduled_ns - queued * self.ns_per_unit - now_ns;
+        (1.0 - spent_ns / self.tolerance_ns).clamp(0.0, 1.0) * self.tolerance_ns / self.ns_per_unit
+    }
+
     /// Units in the bucket at `now_ns`.
     pub fn balance(&self, now_ns: f64) -> f64 {
         self.fill(now_ns) * self.tolerance_ns / self.ns_per_unit
@@ -80,13 +88,19 @@ impl RateLimit {
         self.scheduled_ns = self.scheduled_ns.max(opens_ns + self.tolerance_ns);
     }
 
+    /// Units in a full bucket.
+    fn capacity(&self) -> f64 {
+        self.tolerance_ns / self.ns_per_unit
+    }
+
     /// Changes the rate and keeps what is already scheduled.
     pub fn set_rate(&mut self, rate_per_s: f64) {
         self.ns_per_unit = 1e9 / rate_per_s;
     }
 }
 
-/// When the first and the last of many requests may start.
+/// From when on one limit lets the first and the last of many requests start, and those between
+/// evenly between; what would be before they come is at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
     pub first_ns: f64,
@@ -99,15 +113,6 @@ impl Span {
         Self {
             first_ns: now_ns,
             last_ns: now_ns,
-        }
-    }
-
-    /// The later of the two, for requests that pass two limits.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        Self {
-            first_ns: self.first_ns.max(other.first_ns),
-            last_ns: self.last_ns.max(other.last_ns),
         }
     }
 }
@@ -157,6 +162,18 @@ impl BurstLimit {
         }
     }
 
+    /// Until when a limit, if there is one, holds units longer than those before them; else 0.
+    ///
+    /// Units that count nothing ride with what they were merged into.
+    pub fn holds(limit: &Option<Self>, behind_ns: f64, units: f64) -> f64 {
+        match limit {
+            Some(limit) if units > 0.0 => Some(limit.opens_ns())
+                .filter(|&opens_ns| opens_ns > behind_ns)
+                .unwrap_or(0.0),
+            _ => 0.0,
+        }
+    }
+
     /// Starts `units` at `start_ns`, not before the limit opens and not before those started last.
     pub fn start(&mut self, start_ns: f64, units: f64) {
         self.peak.start(start_ns, units);
@@ -165,13 +182,14 @@ impl BurstLimit {
         }
     }
 
-    /// Takes many units at once.
-    pub fn take_many(&mut self, now_ns: f64, units: f64) -> Span {
-        let span = self.peak.take_many(now_ns, units);
-        match &mut self.credits {
-            None => span,
-            Some(credits) => span.max(credits.take_many(now_ns, units)),
-        }
+    /// Takes many units at once; the answers are the peak's and the credits'.
+    pub fn take_many(&mut self, now_ns: f64, units: f64) -> [Span; 2] {
+        let peak = self.peak.take_many(now_ns, units);
+        let credits = match &mut self.credits {
+            None => Span::at(now_ns),
+            Some(credits) => credits.take_many(now_ns, units),
+        };
+        [peak, credits]
     }
 
     /// Units beyond those taken that may start before `until_ns`.
@@ -183,9 +201,17 @@ impl BurstLimit {
         }
     }
 
-    /// What is left of the credits as a fraction, or `None` for a limit without.
-    pub fn fill(&self, now_ns: f64) -> Option<f64> {
-        self.credits.as_ref().map(|bucket| bucket.fill(now_ns))
+    /// Credits left where `queued` units have not started, or `None` for a limit without.
+    pub fn balance_before(&self, now_ns: f64, queued: f64) -> Option<f64> {
+        self.credits
+            .as_ref()
+            .map(|bucket| bucket.balance_before(now_ns, queued))
+    }
+
+    /// What that is as a fraction of all credits.
+    pub fn fill_before(&self, now_ns: f64, queued: f64) -> Option<f64> {
+        let bucket = self.credits.as_ref()?;
+        Some(bucket.balance_before(now_ns, queued) / bucket.capacity())
     }
 
     /// The limit for a changed configuration: what is scheduled stays so, credits are kept, and so

@@ -30,19 +30,56 @@ pub struct Operation {
 pub struct Timing {
     pub start_ns: u64,
     pub completion_ns: u64,
+    pub waits: Waits,
 }
 
-/// When many requests taken at once may start, by the limit on operations and by that on bytes.
+impl Timing {
+    fn at_once(now_ns: u64) -> Self {
+        Self {
+            start_ns: now_ns,
+            completion_ns: now_ns,
+            waits: Waits::default(),
+        }
+    }
+}
+
+/// For how long after it came each limit holds a request; 0 where the limit does not hold it, or
+/// no longer than the request before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waits {
+    pub volume_iops_ns: u64,
+    pub volume_throughput_ns: u64,
+    pub host_iops_ns: u64,
+    pub host_throughput_ns: u64,
+}
+
+impl Waits {
+    /// Those of a request are the longest of its parts.
+    fn extend(&mut self, now_ns: u64, until_ns: [f64; 4]) {
+        let waits = [
+            &mut self.volume_iops_ns,
+            &mut self.volume_throughput_ns,
+            &mut self.host_iops_ns,
+            &mut self.host_throughput_ns,
+        ];
+        for (wait_ns, until_ns) in waits.into_iter().zip(until_ns) {
+            *wait_ns = (*wait_ns).max((until_ns.ceil() as u64).saturating_sub(now_ns));
+        }
+    }
+}
+
+/// When many requests taken at once may start: by the limit on operations and by that on bytes,
+/// by the peak rate of each and by its credits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spans {
-    pub operations: Span,
-    pub bytes: Span,
+    pub operations: [Span; 2],
+    pub bytes: [Span; 2],
 }
 
 impl Spans {
-    /// When they may start by both.
-    pub fn both(&self) -> Span {
-        self.operations.max(self.bytes)
+    /// When limits let the last one start: the limit on operations, and that on bytes.
+    pub fn last_ns(&self) -> [f64; 2] {
+        [self.operations, self.bytes].map(|[peak, credits]| peak.last_ns.max(credits.last_ns))
     }
 }
 
@@ -109,19 +146,13 @@ impl Volume {
     /// Like [`Volume::submit`], and tells the wait before the limits from the latency after it.
     pub fn schedule(&mut self, host: &mut HostCap, now_ns: u64, operation: Operation) -> Timing {
         if self.unlimited {
-            return Timing {
-                start_ns: now_ns,
-                completion_ns: now_ns,
-            };
+            return Timing::at_once(now_ns);
         }
         if operation.kind == OperationKind::Flush {
             // A flush makes durable what was completed before it, and network volumes and disks
             // without a volatile cache are durable by then (NVM Express base specification, Flush).
             self.members.iter_mut().for_each(Member::end_run);
-            return Timing {
-                start_ns: now_ns,
-                completion_ns: now_ns,
-            };
+            return Timing::at_once(now_ns);
         }
         self.step_modification(now_ns);
         self.transfer(host, now_ns, operation)
@@ -129,10 +160,7 @@ impl Volume {
 
     /// A read or write: done when the last of its parts is.
     fn transfer(&mut self, host: &mut HostCap, now_ns: u64, operation: Operation) -> Timing {
-        let mut timing = Timing {
-            start_ns: now_ns,
-            completion_ns: now_ns,
-        };
+        let mut timing = Timing::at_once(now_ns);
         let length = u64::from(operation.length);
         if length == 0 {
             return timing;
@@ -146,7 +174,8 @@ impl Volume {
         let random = &mut self.random;
         let mut take = |member: &mut Member, offset, length| {
             let request = (operation.kind, offset, length);
-            let (start_ns, done_ns) = member.take(host, random, now_ns as f64, request);
+            let (start_ns, done_ns, holds_ns) = member.take(host, random, now_ns as f64, request);
+            timing.waits.extend(now_ns, holds_ns);
             timing.start_ns = timing.start_ns.max(start_ns.ceil() as u64);
             timing.completion_ns = timing.completion_ns.max(done_ns.ceil() as u64);
         };
@@ -167,16 +196,21 @@ impl Volume {
     pub fn take_many(&mut self, now_ns: f64, counted: f64, bytes: f64) -> Spans {
         self.step_modification(now_ns as u64);
         let stripes = self.members.len() as f64;
-        let mut spans = Spans {
-            operations: Span::at(now_ns),
-            bytes: Span::at(now_ns),
-        };
+        let mut spans = None;
         for member in &mut self.members {
-            let part = member.take_many(now_ns, counted / stripes, bytes / stripes);
-            spans.operations = spans.operations.max(part.operations);
-            spans.bytes = spans.bytes.max(part.bytes);
+            spans = Some(member.take_many(now_ns, counted / stripes, bytes / stripes));
         }
-        spans
+        spans.expect("a volume has members")
+    }
+
+    /// Burst credits left over all members where `counted` operations of `bytes` in all, spread
+    /// evenly, were taken and have not started: [`Volume::credits`] counts them as spent.
+    pub fn credits_before(&self, now_ns: u64, counted: f64, bytes: f64) -> Option<f64> {
+        let stripes = self.members.len() as f64;
+        self.members
+            .iter()
+            .map(|member| member.credits_before(now_ns as f64, counted / stripes, bytes / stripes))
+            .sum()
     }
 
     /// What more may start before `until_ns` where it is spread evenly over the members.

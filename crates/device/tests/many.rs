@@ -35,12 +35,25 @@ proptest! {
         }
         let all = (count * u64::from(stripes)) as f64;
         let bytes = all * 4096.0 * chunks as f64;
-        let span = many.take_many(0.0, all, bytes).both();
+        let spans = many.take_many(0.0, all, bytes);
+        let span_last_ns = spans.last_ns().into_iter().fold(0.0, f64::max);
         // The schedule's end is one operation past the start of the last.
         let one_ns = (1e9 / 300.0_f64).max(4096.0 * chunks as f64 / 134_217_728.0 * 1e9);
-        prop_assert!((span.last_ns - last_ns as f64).abs() <= one_ns + 1.0, "{span:?} {last_ns}");
+        prop_assert!((span_last_ns - last_ns as f64).abs() <= one_ns + 1.0, "{spans:?} {last_ns}");
         let (left, expected) = (many.credits(0).unwrap(), single.credits(0).unwrap());
         prop_assert!((left - expected).abs() < 1e-3 + expected * 1e-9, "{left} {expected}");
+    }
+
+    #[test]
+    fn what_has_not_started_is_not_spent(units in 4000.0f64..50_000.0, at_s in 0.1f64..1.0) {
+        let mut volume = Volume::new(&device(2, 4000.0), 1).unwrap();
+        volume.take_many(0.0, units, 0.0);
+        // Two members start 3,000 a second each, after 10 ms worth at once.
+        let started = 6000.0 * (at_s + 0.01);
+        let queued = (units - started).max(0.0);
+        let left = volume.credits_before((at_s * 1e9) as u64, queued, 0.0).unwrap();
+        let expected = (8000.0 - started.min(units) + 600.0 * at_s).clamp(0.0, 8000.0);
+        prop_assert!((left - expected).abs() < 1.0, "{left} {expected}");
     }
 
     #[test]
@@ -52,7 +65,7 @@ proptest! {
         let until_ns = until_ms as f64 * 1e6;
         let room = volume.room(0.0, until_ns).operations;
         let ends = |volume: &Volume, units: f64| {
-            volume.clone().take_many(0.0, units, 0.0).operations.last_ns
+            volume.clone().take_many(0.0, units, 0.0).last_ns()[0]
         };
         if room > 0.0 {
             prop_assert!(ends(&volume, room) <= until_ns + 1.0);

@@ -25,3 +25,15 @@ def simulate(config_json: str) -> str:
 
     Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
     """
+
+def replay(config_json: str) -> str:
+    """Run a recorded trace again on devices in virtual time: JSON in, JSON out.
+
+    Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
+    """
+
+def forecast(config_json: str) -> str:
+    """Credits and limits under synthetic loads in virtual time: JSON in, JSON out.
+
+    Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
+    """

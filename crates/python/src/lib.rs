@@ -77,9 +77,33 @@ fn parse<T: DeserializeOwned>(what: &str, json: &str) -> PyResult<T> {
 /// Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
 #[pyfunction]
 fn simulate(py: Python<'_>, config_json: &str) -> PyResult<String> {
+    interruptible(py, |go_on| pgstow_simulator::simulate(config_json, go_on))
+}
+
+/// Run a recorded trace again on devices in virtual time: JSON in, JSON out.
+///
+/// Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
+#[pyfunction]
+fn replay(py: Python<'_>, config_json: &str) -> PyResult<String> {
+    interruptible(py, |go_on| pgstow_simulator::replay(config_json, go_on))
+}
+
+/// Credits and limits under synthetic loads in virtual time: JSON in, JSON out.
+///
+/// Other threads run meanwhile, and Ctrl-C ends it. Raises ValueError for an impossible input.
+#[pyfunction]
+fn forecast(py: Python<'_>, config_json: &str) -> PyResult<String> {
+    interruptible(py, |go_on| pgstow_simulator::forecast(config_json, go_on))
+}
+
+/// Run something long without the interpreter; signals are seen whenever it asks to go on.
+fn interruptible<F>(py: Python<'_>, run: F) -> PyResult<String>
+where
+    F: Send + FnOnce(pgstow_simulator::GoOn<'_>) -> Result<String, String>,
+{
     let mut interrupt = None;
     let output = py.detach(|| {
-        pgstow_simulator::simulate(config_json, &mut || {
+        run(&mut || {
             Python::attach(|py| py.check_signals()).map_err(|error| {
                 interrupt = Some(error);
                 "interrupted".to_string()
@@ -94,5 +118,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(serve, module)?)?;
     module.add_function(wrap_pyfunction!(trace, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(replay, module)?)?;
+    module.add_function(wrap_pyfunction!(forecast, module)?)?;
     Ok(())
 }

@@ -217,7 +217,7 @@ impl Config {
     }
 }
 
-fn range(name: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
+pub(crate) fn range(name: &str, value: f64, low: f64, high: f64) -> Result<(), String> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

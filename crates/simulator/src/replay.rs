@@ -1,0 +1,367 @@
+//! A recorded trace of I/O, run again against devices in virtual time, beside what was recorded.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
+
+use pgstow_device::{DeviceConfig, HostCap, HostCapConfig, Operation, OperationKind, Volume};
+use serde::{Deserialize, Serialize};
+
+use crate::exceeded::{Exceeded, ExceededSeconds};
+use crate::{GoOn, checked, waits_until};
+
+const KINDS: [(OperationKind, &str); 3] = [
+    (OperationKind::Read, "read"),
+    (OperationKind::Write, "write"),
+    (OperationKind::Flush, "flush"),
+];
+const GO_ON_EVERY: usize = 1 << 20;
+const CREDIT_SAMPLES: usize = 200;
+
+/// What to replay, and against which devices. The volumes begin idle, with their first credits.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    trace: String,
+    devices: Vec<DeviceConfig>,
+    #[serde(default)]
+    host: Option<HostCapConfig>,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    compensation: Compensation,
+}
+
+/// What the recording server took off each latency, which the way to it and back put on again.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compensation {
+    read_us: f64,
+    write_us: f64,
+}
+
+impl Compensation {
+    fn of_ns(self, kind: OperationKind) -> u64 {
+        let us = match kind {
+            OperationKind::Read => self.read_us,
+            OperationKind::Write => self.write_us,
+            OperationKind::Flush => 0.0,
+        };
+        (us * 1e3) as u64
+    }
+}
+
+/// One line of a trace.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    received_ns: u64,
+    completed_ns: u64,
+    device: usize,
+    operation: Operation,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row<'a> {
+    received_ns: u64,
+    volume: &'a str,
+    kind: &'a str,
+    offset: u64,
+    length: u32,
+    completed_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Output {
+    requests: usize,
+    recorded_s: f64,
+    replayed_s: f64,
+    volumes: Vec<VolumeOutput>,
+}
+
+#[derive(Debug, Serialize)]
+struct VolumeOutput {
+    name: String,
+    kinds: Vec<KindOutput>,
+    /// While replaying: for how long requests waited before each limit.
+    exceeded_s: ExceededSeconds,
+    /// Moments and the percentage of burst credits left; none for a volume without.
+    credits: Vec<(f64, f64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct KindOutput {
+    kind: &'static str,
+    recorded: Summary,
+    replayed: Summary,
+}
+
+/// Latencies of one volume's requests of one kind, from arrival to answer.
+#[derive(Debug, Serialize)]
+struct Summary {
+    count: usize,
+    mean_us: f64,
+    p50_us: f64,
+    p90_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    max_us: f64,
+    iops: f64,
+    bytes_per_s: f64,
+}
+
+/// Replay what the JSON says and put out JSON; an error is one line.
+pub fn replay(config_json: &str, go_on: GoOn) -> Result<String, String> {
+    let config: Config =
+        serde_json::from_str(config_json).map_err(|error| format!("replay: {error}"))?;
+    checked(&config.devices, config.host.as_ref())?;
+    for us in [config.compensation.read_us, config.compensation.write_us] {
+        if !(0.0..=1e9).contains(&us) {
+            return Err(format!("replay: a compensation of {us} µs cannot be"));
+        }
+    }
+    let requests = read_trace(&config, go_on)?;
+    let output = run(&config, &requests, go_on)?;
+    serde_json::to_string(&output).map_err(|error| format!("replay: {error}"))
+}
+
+/// The trace's requests in the order of their arrival.
+fn read_trace(config: &Config, go_on: GoOn) -> Result<Vec<Request>, String> {
+    let path = &config.trace;
+    let file = File::open(path).map_err(|error| format!("trace {path}: {error}"))?;
+    let mut reader = csv::ReaderBuilder::new().from_reader(BufReader::new(file));
+    let headers = reader
+        .headers()
+        .map_err(|error| format!("trace {path}: {error}"))?
+        .clone();
+    let places: HashMap<&str, usize> = config
+        .devices
+        .iter()
+        .enumerate()
+        .map(|(index, device)| (device.name.as_str(), index))
+        .collect();
+    let mut requests: Vec<Request> = Vec::new();
+    let mut record = csv::StringRecord::new();
+    while reader
+        .read_record(&mut record)
+        .map_err(|error| format!("trace {path}: {error}"))?
+    {
+        if requests.len().is_multiple_of(GO_ON_EVERY) {
+            go_on()?;
+        }
+        let line = record.position().map_or(0, csv::Position::line);
+        let request = record
+            .deserialize::<Row<'_>>(Some(&headers))
+            .map_err(|error| row_error(&error))
+            .and_then(|row| check_row(&row, &places, config))
+            .map_err(|message| format!("trace {path}, line {line}: {message}"))?;
+        requests.push(request);
+    }
+    if requests.is_empty() {
+        return Err(format!(
+            "trace {path} has no requests; record some while there is traffic"
+        ));
+    }
+    requests.sort_by_key(|request| request.received_ns);
+    Ok(requests)
+}
+
+/// The reason alone: where it is, is said already.
+fn row_error(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => match err.field() {
+            Some(field) => format!("field {}: {}", field + 1, err.kind()),
+            None => err.kind().to_string(),
+        },
+        _ => error.to_string(),
+    }
+}
+
+fn check_row(
+    row: &Row<'_>,
+    places: &HashMap<&str, usize>,
+    config: &Config,
+) -> Result<Request, String> {
+    let Some(&device) = places.get(row.volume) else {
+        let names: Vec<&str> = config
+            .devices
+            .iter()
+            .map(|device| device.name.as_str())
+            .collect();
+        return Err(format!(
+            "no volume {:?} among {}",
+            row.volume,
+            names.join(", ")
+        ));
+    };
+    let Some(&(kind, _)) = KINDS.iter().find(|(_, name)| *name == row.kind) else {
+        return Err(format!("{:?} is none of read, write, flush", row.kind));
+    };
+    let end = row.offset.checked_add(u64::from(row.length));
+    if kind != OperationKind::Flush && end.is_none_or(|end| end > config.devices[device].size_bytes)
+    {
+        return Err(format!(
+            "offset {} is past the end of volume {:?}",
+            row.offset, row.volume
+        ));
+    }
+    if row.completed_ns < row.received_ns {
+        return Err("completed_ns is before received_ns".into());
+    }
+    Ok(Request {
+        received_ns: row.received_ns,
+        completed_ns: row.completed_ns,
+        device,
+        operation: Operation {
+            kind,
+            offset: row.offset,
+            length: row.length,
+        },
+    })
+}
+
+/// One volume while it is replayed.
+struct Station {
+    volume: Volume,
+    exceeded: Exceeded,
+    credits: Vec<(f64, f64)>,
+    recorded_ns: [Vec<u64>; 3],
+    replayed_ns: [Vec<u64>; 3],
+    bytes: [u64; 3],
+}
+
+fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, String> {
+    let begin_ns = requests[0].received_ns;
+    let mut stations = stations(config)?;
+    let mut host = HostCap::new(config.host.as_ref());
+    let last_ns = requests[requests.len() - 1].received_ns - begin_ns;
+    let sample_ns = (last_ns / CREDIT_SAMPLES as u64).max(1);
+    let mut next_sample_ns = 0;
+    let (mut recorded_end_ns, mut replayed_end_ns) = (0, 0);
+    for (index, request) in requests.iter().enumerate() {
+        if index.is_multiple_of(GO_ON_EVERY) {
+            go_on()?;
+        }
+        let now_ns = request.received_ns - begin_ns;
+        while next_sample_ns <= now_ns {
+            stations
+                .iter_mut()
+                .for_each(|station| station.sample(next_sample_ns));
+            next_sample_ns += sample_ns;
+        }
+        let station = &mut stations[request.device];
+        let done_ns = station.submit(&mut host, now_ns, request, config.compensation);
+        replayed_end_ns = replayed_end_ns.max(done_ns);
+        recorded_end_ns = recorded_end_ns.max(request.completed_ns - begin_ns);
+    }
+    let ends_ns = (recorded_end_ns.max(1), replayed_end_ns.max(1));
+    Ok(Output {
+        requests: requests.len(),
+        recorded_s: ends_ns.0 as f64 / 1e9,
+        replayed_s: ends_ns.1 as f64 / 1e9,
+        volumes: stations
+            .iter_mut()
+            .map(|station| station.output(ends_ns))
+            .collect(),
+    })
+}
+
+fn stations(config: &Config) -> Result<Vec<Station>, String> {
+    let seeds = (1..).map(|index: u64| config.seed.wrapping_add(index << 32));
+    let station = |(device, seed): (&DeviceConfig, u64)| {
+        Ok(Station {
+            volume: Volume::new(device, seed).map_err(|error| error.to_string())?,
+            exceeded: Exceeded::default(),
+            credits: Vec::new(),
+            recorded_ns: Default::default(),
+            replayed_ns: Default::default(),
+            bytes: [0; 3],
+        })
+    };
+    config.devices.iter().zip(seeds).map(station).collect()
+}
+
+impl Station {
+    /// When it would have been answered. The recording server shortened latencies, never waits,
+    /// and the way there and back took as long again: both sides are given with that way.
+    fn submit(
+        &mut self,
+        host: &mut HostCap,
+        now_ns: u64,
+        request: &Request,
+        compensation: Compensation,
+    ) -> u64 {
+        let operation = request.operation;
+        let timing = self.volume.schedule(host, now_ns, operation);
+        self.exceeded
+            .note(now_ns as f64, waits_until(now_ns, &timing));
+        let way_ns = compensation.of_ns(operation.kind);
+        let done_ns = timing.completion_ns.max(timing.start_ns + way_ns);
+        let kind = operation.kind as usize;
+        self.replayed_ns[kind].push(done_ns - now_ns);
+        self.recorded_ns[kind].push(request.completed_ns - request.received_ns + way_ns);
+        if operation.kind != OperationKind::Flush {
+            self.bytes[kind] += u64::from(operation.length);
+        }
+        done_ns
+    }
+
+    fn sample(&mut self, now_ns: u64) {
+        if let Some(left) = credits_percent(&self.volume, now_ns, (0.0, 0.0)) {
+            self.credits.push((now_ns as f64 / 1e9, left));
+        }
+    }
+
+    fn output(&mut self, (recorded_end_ns, replayed_end_ns): (u64, u64)) -> VolumeOutput {
+        self.sample(replayed_end_ns);
+        let mut kinds = Vec::new();
+        for (index, (_, kind)) in KINDS.iter().enumerate() {
+            if !self.recorded_ns[index].is_empty() {
+                let bytes = self.bytes[index];
+                kinds.push(KindOutput {
+                    kind,
+                    recorded: Summary::of(&mut self.recorded_ns[index], bytes, recorded_end_ns),
+                    replayed: Summary::of(&mut self.replayed_ns[index], bytes, replayed_end_ns),
+                });
+            }
+        }
+        VolumeOutput {
+            name: self.volume.config().name.clone(),
+            kinds,
+            exceeded_s: self.exceeded.seconds(replayed_end_ns as f64),
+            credits: std::mem::take(&mut self.credits),
+        }
+    }
+}
+
+/// Burst credits left in percent, where so many operations and bytes have not started; `None` for
+/// a volume without.
+pub(crate) fn credits_percent(volume: &Volume, now_ns: u64, queued: (f64, f64)) -> Option<f64> {
+    let device = volume.config();
+    let capacity = device.member.burst.as_ref()?.capacity * f64::from(device.stripes);
+    Some(volume.credits_before(now_ns, queued.0, queued.1)? / capacity * 100.0)
+}
+
+impl Summary {
+    /// Of at least one latency, in any order.
+    fn of(latencies_ns: &mut [u64], bytes: u64, elapsed_ns: u64) -> Self {
+        latencies_ns.sort_unstable();
+        let count = latencies_ns.len();
+        let at_us = |share: f64| {
+            let rank = ((share * count as f64).ceil() as usize).clamp(1, count);
+            latencies_ns[rank - 1] as f64 / 1e3
+        };
+        let sum_ns: f64 = latencies_ns.iter().map(|&ns| ns as f64).sum();
+        let elapsed_s = elapsed_ns as f64 / 1e9;
+        Self {
+            count,
+            mean_us: sum_ns / count as f64 / 1e3,
+            p50_us: at_us(0.5),
+            p90_us: at_us(0.9),
+            p99_us: at_us(0.99),
+            p999_us: at_us(0.999),
+            max_us: at_us(1.0),
+            iops: count as f64 / elapsed_s,
+            bytes_per_s: bytes as f64 / elapsed_s,
+        }
+    }
+}

@@ -9,6 +9,7 @@ from pgstow.model.errors import (
     UserError,
     WorkspaceError,
 )
+from pgstow.model.load import LoadPhase, LoadPlan, SyntheticLoad
 from pgstow.model.profile import (
     Activity,
     BackgroundWrites,
@@ -69,6 +70,8 @@ __all__ = [
     "LatencyMs",
     "Layout",
     "LayoutError",
+    "LoadPhase",
+    "LoadPlan",
     "Measurement",
     "Mechanics",
     "Member",
@@ -88,6 +91,7 @@ __all__ = [
     "ServerError",
     "ServerState",
     "Step",
+    "SyntheticLoad",
     "Tablespace",
     "TablespaceState",
     "UserError",

@@ -47,7 +47,9 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     state = _recorded(directory, cleanup)
     was_alive = process.is_alive(directory)
     if process.running(directory) is not None:
-        with suppress(HostError):  # what is still to be written back need not wait for limits
+        with suppress(HostError):
+            # What is still to be written back need not wait for limits, nor for a stall to end.
+            Control(directory.control).clear()
             Control(directory.control).set_limits(False)
     else:
         # One that hangs would keep every unmounting waiting; its end fails all I/O at once.

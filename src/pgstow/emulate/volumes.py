@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pgstow.emulate.backing import server_of
 from pgstow.emulate.calibrate import MAX_REQUEST_BYTES
 from pgstow.emulate.filesystems import KINDS, mount_options
 from pgstow.host import loops, mounts, programs
@@ -54,6 +55,11 @@ def check_mount_point(volume: Volume) -> None:
     try:
         present = mounts.mount_at(path.resolve())
         if present is not None:
+            other = server_of(present)
+            if other is not None:
+                where = f"a volume of the emulator in {other}"
+                remedy = f"run pgstow emulate down --state-dir {other}, or choose another mount"
+                raise UserError(f"{what} has {where} mounted on it already", remedy)
             remedy = "unmount it, or choose another mount in the layout"
             raise UserError(f"{what} has {present.source} mounted on it already", remedy)
         if next(path.iterdir(), None) is not None:

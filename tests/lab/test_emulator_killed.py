@@ -1,0 +1,186 @@
+"""kill -9 of the server in the middle of I/O: down leaves nothing, whatever was under way."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pgstow import emulate
+from pgstow.host import processes
+
+DOWN_WITHIN_S = 30.0
+DYING_S = 20.0
+FILESYSTEMS = ["xfs", "ext4", "btrfs"]
+
+# Each goes on until its volume fails, and then ends by itself as most programs do.
+WORK = {
+    "buffered": "exec dd if=/dev/zero of={mount}/buffered bs=1M count=2000 status=none",
+    "direct": "exec dd if=/dev/zero of={mount}/direct bs=64k count=32000 oflag=direct status=none",
+    "fsync": (
+        "exec dd if=/dev/zero of={mount}/synced bs=8k count=100000 oflag=dsync conv=fsync"
+        " status=none"
+    ),
+    "names": (
+        "while mkdir {mount}/n && : >{mount}/n/f && sync {mount}/n && rm -r {mount}/n; do :; done"
+    ),
+    "reads": "while cat {mount}/read >/dev/null && echo 1 >/proc/sys/vm/drop_caches; do :; done",
+}
+
+
+@contextmanager
+def work(commands: list[str]) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    """Shell commands that run meanwhile."""
+    running = [
+        subprocess.Popen(
+            ["sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
+        )
+        for command in commands
+    ]
+    try:
+        yield running
+    finally:
+        for process in running:
+            process.kill()
+            process.wait(DYING_S)
+
+
+def kill_server(lab: Any) -> None:
+    identity = lab.server()
+    os.kill(identity.pid, signal.SIGKILL)
+    assert processes.wait_until_gone(identity, patience_s=10)
+
+
+def files(lab: Any) -> list[str]:
+    """What is left in the emulator's directories, those of its mounts included."""
+    return [str(path) for path in lab.root.rglob("*") if not path.is_dir()]
+
+
+def nothing_is_left(lab: Any) -> None:
+    deadline = time.monotonic() + DYING_S
+    while lab.leftovers():  # of a lazy unmount the rest goes when the last process has ended
+        assert time.monotonic() < deadline, lab.leftovers()
+        time.sleep(0.05)
+    assert files(lab) == []
+    assert not lab.mount("data").exists()
+
+
+def take_down(lab: Any) -> emulate.Cleanup:
+    began = time.monotonic()
+    cleanup = emulate.down(lab.state)
+    assert time.monotonic() - began < DOWN_WITHIN_S
+    return cleanup
+
+
+@pytest.mark.parametrize("filesystem", FILESYSTEMS)
+@pytest.mark.parametrize("kinds", [["buffered"], ["direct"], ["fsync"], ["names"], list(WORK)])
+def test_down_after_a_kill_in_the_middle_of_io(lab: Any, filesystem: str, kinds: list[str]) -> None:
+    lab.want("data", volume={"filesystem": filesystem}, iops=2000)
+    lab.want("wal", volume={"filesystem": filesystem})
+    lab.up()
+    (lab.mount("data") / "read").write_bytes(os.urandom(1 << 20))
+    with work([WORK[kind].format(mount=lab.mount("data")) for kind in kinds]) as running:
+        time.sleep(0.7)
+        assert any(process.poll() is None for process in running)
+        kill_server(lab)
+        take_down(lab)
+    nothing_is_left(lab)
+
+
+@pytest.mark.parametrize("filesystem", FILESYSTEMS)
+def test_down_while_io_goes_on_after_the_kill(lab: Any, filesystem: str) -> None:
+    """A program that minds no error keeps its file open: the mount goes now, the rest with it."""
+    lab.want("data", volume={"filesystem": filesystem})
+    lab.up()
+    stubborn = "exec 3>{mount}/held; while :; do echo x >&3; sleep 0.01; done"
+    with work([stubborn.format(mount=lab.mount("data"))]):
+        time.sleep(0.3)
+        kill_server(lab)
+        cleanup = take_down(lab)
+        assert not os.path.ismount(lab.mount("data"))
+        codes = [warning.code for warning in cleanup.warnings]
+        assert codes == [] or "unmounted-lazily" in codes
+    nothing_is_left(lab)
+
+
+def test_down_after_a_kill_with_many_volumes_under_fio(lab: Any) -> None:
+    if shutil.which("fio") is None:
+        pytest.skip("needs fio: apt-get install fio")
+    for number in range(6):
+        filesystem = FILESYSTEMS[number % 3]
+        lab.want(f"v{number}", volume={"filesystem": filesystem}, iops=3000)
+    lab.want("data")
+    lab.up()
+    job = (
+        "exec fio --name=j --directory={mount} --rw=randrw --bs=8k --size=64m --iodepth=16"
+        " --ioengine=libaio --direct=1 --fsync=8 --time_based --runtime=30 --fallocate=none"
+    )
+    with work([job.format(mount=lab.mount(name)) for name in lab.volumes]):
+        time.sleep(2)
+        kill_server(lab)
+        take_down(lab)
+    nothing_is_left(lab)
+
+
+@pytest.mark.parametrize("filesystem", FILESYSTEMS)
+def test_down_of_a_stalled_server_that_is_killed(lab: Any, filesystem: str) -> None:
+    """Whoever waits for a reply that never comes is let go by the server's end."""
+    lab.want("data", volume={"filesystem": filesystem})
+    lab.up()
+    emulate.inject(lab.state, [emulate.Planned(emulate.parse_fault({"kind": "stall"}, ""))])
+    with work([WORK["fsync"].format(mount=lab.mount("data"))]):
+        time.sleep(0.5)
+        kill_server(lab)
+        take_down(lab)
+    nothing_is_left(lab)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 50, 200])
+def test_down_killed_in_its_middle_can_be_run_again(
+    lab: Any, delay_ms: int, pgstow: Callable[..., "subprocess.Popen[bytes]"]
+) -> None:
+    lab.want("data")
+    lab.want("wal")
+    lab.up()
+    (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
+    kill_server(lab)
+    first = pgstow("down")
+    time.sleep(0.25 + delay_ms / 1000)
+    first.kill()
+    first.wait()
+    take_down(lab)
+    nothing_is_left(lab)
+
+
+@pytest.fixture
+def pgstow(lab: Any) -> Callable[..., "subprocess.Popen[bytes]"]:
+    """Start ``pgstow emulate`` on the test's own emulator."""
+
+    def start(*arguments: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", "from pgstow.cli import main; main()", "emulate"]
+        return subprocess.Popen(
+            [*command, *arguments],
+            env=os.environ | {"PGSTOW_EMULATOR": str(lab.state)},
+            stdout=subprocess.DEVNULL,
+        )
+
+    return start
+
+
+@pytest.mark.parametrize("kind", ["stall", "disappear", "full"])
+def test_down_with_a_fault_in_force(lab: Any, kind: str) -> None:
+    """A stall would keep the unmounting waiting for good: faults end first."""
+    lab.want("data")
+    lab.up()
+    emulate.inject(lab.state, [emulate.Planned(emulate.parse_fault({"kind": kind}, ""))])
+    with work([WORK["buffered"].format(mount=lab.mount("data"))]) as running:
+        time.sleep(0.3)
+        running[0].kill()
+        take_down(lab)
+    nothing_is_left(lab)

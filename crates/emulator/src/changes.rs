@@ -1,15 +1,17 @@
-//! Writes and discards of a volume in memory, and what a power cut needs to undo them.
+//! Writes and discards of a volume, and what a power cut needs to undo them.
 
 use std::io;
 
+use crate::backing::Data;
 use crate::fault::VolumeLost;
 use crate::guard::MemoryGuard;
-use crate::memory::{Memory, PAGE_BYTES};
+use crate::memory::Memory;
+use crate::pages::PAGE_BYTES;
 use crate::undo::{Before, Change, Image, Loss, MAX_PIECE_BYTES, Piece};
 use crate::volume::EmulatedVolume;
 
 impl EmulatedVolume {
-    /// Writes at once; the errno where there is no memory for it, or for what it overwrites.
+    /// Writes, in memory at once; the errno where there is no memory for it, or for the log.
     pub fn write(
         &mut self,
         guard: &mut MemoryGuard,
@@ -17,57 +19,83 @@ impl EmulatedVolume {
         (offset, data): (u64, &[u8]),
     ) -> Result<(), i32> {
         let length = data.len() as u64;
-        let missing = self.memory.missing_pages(offset, length);
+        let missing = self.data.pages().missing(offset, length);
         if missing > 0 && self.faults.as_ref().is_some_and(|faults| faults.full) {
             return Err(libc::ENOSPC);
         }
+        let taken = match self.data {
+            Data::Memory(_) => missing * PAGE_BYTES,
+            Data::File(_) => 0,
+        };
+        let mut before = vec![];
         if let Some(undo) = &mut self.undo {
-            let runs = self.memory.runs(offset, length);
-            let overwritten: u64 = runs.iter().filter(|run| run.2).map(|run| run.1).sum();
-            if !guard.may_take(missing * PAGE_BYTES + overwritten) {
+            let runs = self.data.pages().runs(offset, length);
+            before = data_of(&runs);
+            let overwritten: u64 = before.iter().map(|run| run.1).sum();
+            if !guard.may_take(taken + overwritten) {
                 self.undo_refused_writes += u64::from(overwritten > 0);
                 return Err(libc::ENOSPC);
             }
-            let pieces = runs.into_iter().map(|run| piece(&self.memory, run));
+            let pieces = runs.into_iter().map(|run| piece(&self.data, run));
             undo.record(unique, Change::Write, pieces.collect());
-        } else if missing > 0 && !guard.may_take(missing * PAGE_BYTES) {
+        } else if taken > 0 && !guard.may_take(taken) {
             return Err(libc::ENOSPC);
         }
-        self.memory.write(offset, data);
+        match &mut self.data {
+            Data::Memory(memory) => memory.write(offset, data),
+            Data::File(file) => file.write(unique, (offset, data), before),
+        }
         Ok(())
     }
 
-    /// Makes a range zero at once. What is kept of it takes the memory that is given back.
-    pub fn discard(&mut self, unique: u64, (offset, length): (u64, u64)) {
-        let end = offset.saturating_add(length).min(self.memory.size_bytes());
-        let Some(undo) = &mut self.undo else {
-            return self.memory.punch(offset, length);
-        };
+    /// Makes a range zero, in memory at once; the errno where there is no memory for the log.
+    pub fn discard(
+        &mut self,
+        guard: &mut MemoryGuard,
+        unique: u64,
+        (offset, length): (u64, u64),
+    ) -> Result<(), i32> {
+        let end = offset.saturating_add(length).min(self.data.size_bytes());
         if offset >= end {
-            return;
+            return Ok(());
         }
-        let mut pieces = vec![];
-        for (mut start, mut length, written) in self.memory.runs(offset, end - offset) {
-            // Bit by bit, so that never much more is taken than was given back.
-            while length > 0 {
-                let part = if written {
-                    length.min(MAX_PIECE_BYTES)
-                } else {
-                    length
-                };
-                pieces.push(piece(&self.memory, (start, part, written)));
-                self.memory.punch(start, part);
-                (start, length) = (start + part, length - part);
-            }
+        let range = (offset, end - offset);
+        let mut before = vec![];
+        if let Some(undo) = &mut self.undo {
+            let runs = self.data.pages().runs(range.0, range.1);
+            let pieces = match &mut self.data {
+                Data::Memory(memory) => move_out(memory, runs),
+                Data::File(_) => {
+                    before = data_of(&runs);
+                    if !may_take_all(guard, before.iter().map(|run| run.1).sum()) {
+                        self.undo_refused_writes += 1;
+                        return Err(libc::ENOSPC);
+                    }
+                    let pieces = runs.into_iter().map(|run| piece(&self.data, run));
+                    pieces.collect()
+                }
+            };
+            undo.record(unique, Change::Discard, pieces);
         }
-        undo.record(unique, Change::Discard, pieces);
+        match &mut self.data {
+            Data::Memory(memory) => memory.punch(range.0, range.1),
+            Data::File(file) => file.discard(unique, range, before),
+        }
+        Ok(())
     }
 
     /// Loses what was not flushed, as the power goes; `None` for a volume that loses nothing.
+    ///
+    /// A file is put back by a worker; until then whatever comes after waits.
     pub fn lose(&mut self, loss: Loss, sector_bytes: u64, seed: u64) -> Option<VolumeLost> {
         let (lost, undoing) = self.undo.as_mut()?.cut(loss, sector_bytes, seed);
-        let done = undoing.run(&mut self.memory);
-        done.expect("memory can always be put back");
+        match &mut self.data {
+            Data::Memory(memory) => {
+                let done = undoing.run(memory);
+                done.expect("memory can always be put back");
+            }
+            Data::File(file) => file.restore(undoing),
+        }
         Some(VolumeLost {
             name: self.name().to_owned(),
             lost,
@@ -75,15 +103,64 @@ impl EmulatedVolume {
     }
 }
 
-fn piece(memory: &Memory, (offset, length, written): (u64, u64, bool)) -> Piece {
-    let bytes = written
-        .then(|| memory.read(offset, length as usize))
-        .flatten();
+/// Those of the runs that hold something: offset and length.
+fn data_of(runs: &[(u64, u64, bool)]) -> Vec<(u64, u64)> {
+    let data = runs.iter().filter(|run| run.2);
+    data.map(|run| (run.0, run.1)).collect()
+}
+
+fn piece(data: &Data, (offset, length, written): (u64, u64, bool)) -> Piece {
+    let before = match data {
+        _ if !written => Before::Zeros,
+        Data::Memory(memory) => {
+            let bytes = memory.read(offset, length as usize);
+            bytes.map_or(Before::Zeros, |bytes| Before::Bytes(bytes.into()))
+        }
+        Data::File(_) => Before::Unread,
+    };
     Piece {
         offset,
         length,
-        before: bytes.map_or(Before::Zeros, |bytes| Before::Bytes(bytes.into())),
+        before,
     }
+}
+
+/// What a discard takes away, moved bit by bit, so that never much more memory is taken than was
+/// given back.
+fn move_out(memory: &mut Memory, runs: Vec<(u64, u64, bool)>) -> Vec<Piece> {
+    let mut pieces = vec![];
+    for (mut offset, mut length, written) in runs {
+        while length > 0 {
+            let part = if written {
+                length.min(MAX_PIECE_BYTES)
+            } else {
+                length
+            };
+            let bytes = match written {
+                true => Memory::read(memory, offset, part as usize),
+                false => None,
+            };
+            pieces.push(Piece {
+                offset,
+                length: part,
+                before: bytes.map_or(Before::Zeros, |bytes| Before::Bytes(bytes.into())),
+            });
+            memory.punch(offset, part);
+            (offset, length) = (offset + part, length - part);
+        }
+    }
+    pieces
+}
+
+/// Whether so much may be taken, of any size; what was granted before a refusal is not used.
+fn may_take_all(guard: &mut MemoryGuard, mut bytes: u64) -> bool {
+    while bytes > MAX_PIECE_BYTES {
+        if !guard.may_take(MAX_PIECE_BYTES) {
+            return false;
+        }
+        bytes -= MAX_PIECE_BYTES;
+    }
+    guard.may_take(bytes)
 }
 
 impl Image for Memory {
@@ -107,6 +184,7 @@ impl Image for Memory {
 mod tests {
     use std::collections::BTreeSet;
 
+    use pgstow_device::Volume;
     use proptest::prelude::*;
 
     use super::*;
@@ -119,13 +197,17 @@ mod tests {
     fn volume() -> EmulatedVolume {
         let mut device = device("data");
         device.size_bytes = SIZE;
-        let mut volume = EmulatedVolume::new(&device, 1, 0).unwrap();
+        let data = Data::Memory(Memory::new(SIZE).unwrap());
+        let mut volume = EmulatedVolume::new(Volume::new(&device, 1).unwrap(), data);
         volume.undo = Some(Default::default());
         volume
     }
 
     fn content(volume: &EmulatedVolume) -> Vec<u8> {
-        let bytes = volume.memory.read(0, SIZE as usize);
+        let Data::Memory(memory) = &volume.data else {
+            panic!("made of memory")
+        };
+        let bytes = memory.read(0, SIZE as usize);
         bytes.map_or_else(|| vec![0; SIZE as usize], <[u8]>::to_vec)
     }
 
@@ -195,7 +277,7 @@ mod tests {
                     let written = self.volume.write(&mut self.guard, number, (range.0, &data));
                     written.unwrap();
                 }
-                None => self.volume.discard(number, range),
+                None => self.volume.discard(&mut self.guard, number, range).unwrap(),
             }
             for sector in &mut self.sectors[first as usize..(first + count) as usize] {
                 sector.later.push((number, fill.unwrap_or(0), None));
@@ -360,7 +442,10 @@ mod tests {
             let mut log = model.volume.undo.take().unwrap();
             let (_, undoing) = log.cut(Loss::Reorder, SECTOR, seed);
             let order = undoing.order();
-            undoing.run(&mut model.volume.memory).unwrap();
+            let Data::Memory(memory) = &mut model.volume.data else {
+                panic!("made of memory")
+            };
+            undoing.run(memory).unwrap();
             let last = order.last().map_or(0, |&index| index as u8 + 1);
             assert_eq!(content(&model.volume)[0], last);
             order.iter().max() != order.last()
@@ -386,7 +471,7 @@ mod tests {
         model.answer(0);
         model.flush(false);
         model.change((0, SECTORS), None);
-        assert_eq!(model.volume.memory.resident_bytes(), 0);
+        assert_eq!(model.volume.data.resident_bytes(), 0);
         model.volume.lose(Loss::All, SECTOR, 1).unwrap();
         assert!(content(&model.volume).iter().all(|&byte| byte == 3));
     }

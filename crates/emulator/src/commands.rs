@@ -4,6 +4,7 @@ use pgstow_device::{DeviceConfig, HostCapConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::backing::Backing;
 use crate::fault::{Fault, Order};
 use crate::store::Store;
 
@@ -12,6 +13,8 @@ use crate::store::Store;
 enum Command {
     Add {
         device: DeviceConfig,
+        #[serde(default)]
+        backing: Backing,
     },
     Remove {
         name: String,
@@ -64,6 +67,25 @@ enum Command {
 pub struct Answer {
     pub line: String,
     pub ends_server: bool,
+    /// There is no line yet: it comes with this ticket, once a disk has done its part.
+    pub ticket: Option<u64>,
+}
+
+impl Answer {
+    fn now(line: String) -> Self {
+        Self {
+            line,
+            ends_server: false,
+            ticket: None,
+        }
+    }
+
+    fn later(ticket: u64) -> Self {
+        Self {
+            ticket: Some(ticket),
+            ..Self::now(String::new())
+        }
+    }
 }
 
 /// Does what one line asks. Whatever is in it, there is an answer.
@@ -73,8 +95,26 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
         Err(error) => return refused(&format!("not a command: {error}")),
     };
     let done = match command {
-        Command::Add { device } => store.add(&device, now_ns),
-        Command::Remove { name } => store.remove(&name),
+        Command::Add {
+            device,
+            backing: Backing::Memory,
+        } => store.add(&device, now_ns),
+        Command::Add {
+            device,
+            backing: Backing::File { path, keep },
+        } => {
+            return match store.open(&device, (path, keep)) {
+                Ok(ticket) => Answer::later(ticket),
+                Err(message) => refused(&message),
+            };
+        }
+        Command::Remove { name } => {
+            return match store.remove(&name) {
+                Ok(Some(ticket)) => Answer::later(ticket),
+                Ok(None) => outcome(Ok(())),
+                Err(message) => refused(&message),
+            };
+        }
         Command::Set { device } => store.set(&device, now_ns),
         Command::Modify {
             device,
@@ -99,7 +139,10 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
             };
             return inject(store, now_ns, order);
         }
-        Command::Status {} => return accepted(&store.status(now_ns)),
+        Command::Status {} => {
+            store.look_at_free_space();
+            return accepted(&store.status(now_ns));
+        }
         Command::Shutdown {} => {
             return Answer {
                 ends_server: true,
@@ -107,6 +150,11 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
             };
         }
     };
+    outcome(done)
+}
+
+/// The answer to what was done, or not.
+pub fn outcome(done: Result<(), String>) -> Answer {
     match done {
         Ok(()) => accepted(&json!({})),
         Err(message) => refused(&message),
@@ -125,20 +173,14 @@ fn inject(store: &mut Store, now_ns: u64, order: Order) -> Answer {
 /// The answer to a line that is not to be read at all.
 pub fn refused(message: &str) -> Answer {
     let message = message.replace(['\n', '\r'], " ");
-    Answer {
-        line: json!({"ok": false, "error": message}).to_string(),
-        ends_server: false,
-    }
+    Answer::now(json!({"ok": false, "error": message}).to_string())
 }
 
 fn accepted(content: &impl Serialize) -> Answer {
     match serde_json::to_value(content) {
         Ok(Value::Object(mut fields)) => {
             fields.insert("ok".into(), true.into());
-            Answer {
-                line: Value::Object(fields).to_string(),
-                ends_server: false,
-            }
+            Answer::now(Value::Object(fields).to_string())
         }
         Ok(_) | Err(_) => refused("the answer cannot be written"),
     }

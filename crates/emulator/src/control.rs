@@ -28,6 +28,8 @@ struct Client {
     stream: UnixStream,
     received: Vec<u8>,
     unsent: Vec<u8>,
+    /// What the next answer comes with; until then no more commands are taken.
+    ticket: Option<u64>,
     /// Nothing more will come; what is unsent still goes.
     at_end: bool,
 }
@@ -75,7 +77,11 @@ impl Control {
             } else {
                 libc::POLLOUT
             };
-            (client.stream.as_raw_fd(), reading | writing)
+            match client.ticket {
+                // poll(2) passes it over: one that hangs up meanwhile must not keep the loop busy.
+                Some(_) => (-1, 0),
+                None => (client.stream.as_raw_fd(), reading | writing),
+            }
         });
         std::iter::once(listener).chain(clients)
     }
@@ -88,11 +94,21 @@ impl Control {
             .retain_mut(|client| match client.serve(&mut execute) {
                 Ok(ends) => {
                     ends_server |= ends;
-                    !(client.at_end && client.unsent.is_empty())
+                    !(client.at_end && client.unsent.is_empty() && client.ticket.is_none())
                 }
                 Err(_) => false,
             });
         ends_server
+    }
+
+    /// Gives the answer that a client waits for, if it still does. What the client said after that
+    /// is looked at when something is served next.
+    pub fn answer(&mut self, ticket: u64, answer: &Answer) {
+        let mut clients = self.clients.iter_mut();
+        if let Some(client) = clients.find(|client| client.ticket == Some(ticket)) {
+            client.ticket = None;
+            client.answer(answer);
+        }
     }
 
     fn accept(&mut self) {
@@ -106,6 +122,7 @@ impl Control {
                     stream,
                     received: vec![],
                     unsent: vec![],
+                    ticket: None,
                     at_end: false,
                 });
             }
@@ -121,13 +138,13 @@ impl Drop for Control {
 
 impl Client {
     fn wants_input(&self) -> bool {
-        !self.at_end && self.unsent.len() < MAX_UNREAD_BYTES
+        !self.at_end && self.ticket.is_none() && self.unsent.len() < MAX_UNREAD_BYTES
     }
 
     fn serve(&mut self, execute: &mut impl FnMut(&[u8]) -> Answer) -> io::Result<bool> {
         self.receive()?;
         let mut ends_server = false;
-        while self.unsent.len() < MAX_UNREAD_BYTES {
+        while self.ticket.is_none() && self.unsent.len() < MAX_UNREAD_BYTES {
             let Some(end) = self.received.iter().position(|&byte| byte == b'\n') else {
                 break;
             };
@@ -147,6 +164,10 @@ impl Client {
     }
 
     fn answer(&mut self, answer: &Answer) -> bool {
+        if answer.ticket.is_some() {
+            self.ticket = answer.ticket;
+            return false;
+        }
         self.unsent.extend_from_slice(answer.line.as_bytes());
         self.unsent.push(b'\n');
         answer.ends_server
@@ -199,6 +220,7 @@ mod tests {
         Answer {
             ends_server: line == "end",
             line,
+            ticket: None,
         }
     }
 
@@ -243,6 +265,7 @@ mod tests {
             control.serve(|_| Answer {
                 line: "y".repeat(1000),
                 ends_server: false,
+                ticket: None,
             });
         }
         assert!(control.clients[0].unsent.len() <= MAX_UNREAD_BYTES + 1001);

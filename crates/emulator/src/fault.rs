@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backing::Data;
 use crate::store::{Store, seed_of};
 use crate::undo::{Loss, Lost};
 use crate::volume::EmulatedVolume;
@@ -263,6 +264,11 @@ impl VolumeFaults {
 impl EmulatedVolume {
     /// The errno of a request that a fault makes fail.
     pub fn refusal(&self, operation: Operation, range: (u64, u64)) -> Option<i32> {
+        if let Data::File(file) = &self.data
+            && file.broken().is_some()
+        {
+            return Some(libc::EIO);
+        }
         self.faults.as_ref()?.refusal(operation, range)
     }
 }

@@ -1,5 +1,6 @@
 //! What each request means: one flat directory with a file for each volume.
 
+use crate::backing::Data;
 use crate::fault::Operation;
 use crate::pending::{Kind, Pending};
 use crate::store::Store;
@@ -78,11 +79,11 @@ fn answer(store: &mut Store, now_ns: u64, envelope: &Envelope<'_>) -> Result<Out
         Request::FileSystemStatus => {
             let size_bytes = store
                 .iter()
-                .map(|(_, volume)| volume.memory.size_bytes())
+                .map(|(_, volume)| volume.data.size_bytes())
                 .sum();
             let resident = store
                 .iter()
-                .map(|(_, volume)| volume.memory.resident_bytes())
+                .map(|(_, volume)| volume.data.resident_bytes())
                 .sum();
             let files = store.iter().count() as u64;
             Outcome::Body(wire::file_system_status(size_bytes, resident, files))
@@ -100,8 +101,8 @@ fn sizes(store: &Store, node: u64) -> Result<(u64, u64), i32> {
     if node == ROOT_NODE {
         return Ok((0, 0));
     }
-    let memory = &store.get(node).ok_or(libc::ENOENT)?.memory;
-    Ok((memory.size_bytes(), memory.resident_bytes()))
+    let data = &store.get(node).ok_or(libc::ENOENT)?.data;
+    Ok((data.size_bytes(), data.resident_bytes()))
 }
 
 fn attributes(store: &Store, node: u64) -> Result<Outcome, i32> {
@@ -142,6 +143,9 @@ fn read(
         Some(error) => Kind::Failed(error),
         None => Kind::Read { offset, length },
     };
+    if let (Kind::Read { .. }, Data::File(file)) = (kind, &mut volume.data) {
+        file.read(envelope.unique, (offset, u64::from(length)));
+    }
     later(store, now_ns, envelope, (kind, offset))
 }
 
@@ -217,13 +221,13 @@ fn allocate(
     if mode & PUNCHING == 0 {
         return Ok(Outcome::Body(vec![]));
     }
-    let volume = store.get_mut(envelope.node).ok_or(libc::ENOENT)?;
+    let (volume, _, guard) = store.parts_mut(envelope.node).ok_or(libc::ENOENT)?;
     let kind = match volume.refusal(Operation::Write, (offset, length)) {
         Some(error) => Kind::Failed(error),
         None => Kind::Discard,
     };
     if kind == Kind::Discard {
-        volume.discard(envelope.unique, (offset, length));
+        volume.discard(guard, envelope.unique, (offset, length))?;
     }
     later(store, now_ns, envelope, (kind, offset))
 }
@@ -337,7 +341,7 @@ mod tests {
                 data: &[1; 8192],
             },
         );
-        assert_eq!(store.get(node).unwrap().memory.resident_bytes(), 8192);
+        assert_eq!(store.get(node).unwrap().data.resident_bytes(), 8192);
         let mode = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32;
         let punch = Request::Allocate {
             mode,
@@ -345,7 +349,7 @@ mod tests {
             length: 4096,
         };
         assert!(matches!(ask(&mut store, node, punch), Outcome::Later(_)));
-        assert_eq!(store.get(node).unwrap().memory.resident_bytes(), 4096);
+        assert_eq!(store.get(node).unwrap().data.resident_bytes(), 4096);
     }
 
     #[test]

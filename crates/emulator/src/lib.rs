@@ -1,18 +1,27 @@
 //! The emulator's server: volumes of memory behind a device model, as files for loop devices.
 //!
 //! One thread serves the FUSE protocol, the deadlines of the device model and a control socket,
-//! so nothing needs a lock. It speaks the kernel's protocol itself: a request is read, its data
+//! so nothing needs a lock; only for volumes in files are there others, which wait for the disk. It speaks the kernel's protocol itself: a request is read, its data
 //! copied at once, and its reply held back until the model says that it is done.
 
+mod backing;
+mod backing_file;
+mod buffer;
 mod changes;
 mod commands;
 mod config;
 mod control;
 mod fault;
+mod file_data;
+#[cfg(test)]
+mod file_tests;
 mod filesystem;
 mod guard;
+mod job_order;
+mod jobs;
 mod memory;
 mod mount;
+mod pages;
 mod pending;
 mod server;
 mod store;
@@ -20,6 +29,7 @@ mod system;
 mod undo;
 mod volume;
 mod wire;
+mod workers;
 
 use std::fmt;
 use std::io;

@@ -3,9 +3,9 @@
 use std::io;
 use std::ptr::{self, NonNull};
 
+use crate::pages::{PAGE_BYTES, PageMap};
 use crate::system;
 
-pub const PAGE_BYTES: u64 = 4096;
 /// The largest volume that any provider sells; half of what a process can address.
 const MAX_BYTES: u64 = 64 << 40;
 
@@ -14,9 +14,7 @@ const MAX_BYTES: u64 = 64 << 40;
 pub struct Memory {
     start: NonNull<u8>,
     size_bytes: u64,
-    /// A bit for each page that was written, so that what is in use is known without a walk.
-    written: Vec<u64>,
-    written_pages: u64,
+    written: PageMap,
 }
 
 impl Memory {
@@ -39,8 +37,7 @@ impl Memory {
         Ok(Self {
             start,
             size_bytes,
-            written: vec![0; words(size_bytes)],
-            written_pages: 0,
+            written: PageMap::new(size_bytes),
         })
     }
 
@@ -48,8 +45,9 @@ impl Memory {
         self.size_bytes
     }
 
-    pub fn resident_bytes(&self) -> u64 {
-        self.written_pages * PAGE_BYTES
+    #[cfg(test)]
+    fn resident_bytes(&self) -> u64 {
+        self.written.written_bytes()
     }
 
     /// Makes room at the end; the data stays.
@@ -65,7 +63,7 @@ impl Memory {
         }
         self.start = NonNull::new(start.cast()).expect("mremap gives no null");
         self.size_bytes = size_bytes;
-        self.written.resize(words(size_bytes), 0);
+        self.written.grow(size_bytes);
         Ok(())
     }
 
@@ -74,7 +72,7 @@ impl Memory {
     /// Zeros are told apart so that reading them does not fill page tables.
     pub fn read(&self, offset: u64, length: usize) -> Option<&[u8]> {
         assert!(self.holds(offset, length), "a read is within the volume");
-        if !self.is_written(offset, length as u64) {
+        if !self.written.any(offset, length as u64) {
             return None;
         }
         // SAFETY: within the mapping, which lives as long as `self`; writes need `&mut self`.
@@ -93,50 +91,18 @@ impl Memory {
             let target = self.start.add(offset as usize).as_ptr();
             ptr::copy_nonoverlapping(data.as_ptr(), target, data.len());
         }
-        for page in pages(offset, data.len() as u64) {
-            let (word, bit) = (&mut self.written[(page / 64) as usize], 1 << (page % 64));
-            self.written_pages += u64::from(*word & bit == 0);
-            *word |= bit;
-        }
+        self.written.mark(offset, data.len() as u64);
     }
 
-    /// Cuts a range where what was written and what was not meet: offset, length, whether written.
-    pub fn runs(&self, offset: u64, length: u64) -> Vec<(u64, u64, bool)> {
-        let end = offset + length;
-        let pages = pages(offset, length);
-        let (mut runs, mut page) = (vec![], pages.start);
-        while page < pages.end {
-            let (start, is_written) = ((page * PAGE_BYTES).max(offset), self.has(page));
-            page = self.run_end(page).min(pages.end);
-            runs.push((start, (page * PAGE_BYTES).min(end) - start, is_written));
-        }
-        runs
-    }
-
-    /// The next page that is not as this one, written or not; or one past the end.
-    fn run_end(&self, mut page: u64) -> u64 {
-        let same = if self.has(page) { u64::MAX } else { 0 };
-        while let Some(word) = self.written.get((page / 64) as usize) {
-            let differing = (word ^ same) >> (page % 64);
-            if differing != 0 {
-                return page + u64::from(differing.trailing_zeros());
-            }
-            page = (page / 64 + 1) * 64;
-        }
-        page
-    }
-
-    /// Pages that a write to this range would newly take.
-    pub fn missing_pages(&self, offset: u64, length: u64) -> u64 {
-        pages(offset, length)
-            .filter(|&page| !self.has(page))
-            .count() as u64
+    /// Which pages were written.
+    pub fn pages(&self) -> &PageMap {
+        &self.written
     }
 
     /// Makes a range zero and gives its memory back.
     pub fn punch(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length).min(self.size_bytes);
-        if offset >= end || self.written_pages == 0 {
+        if offset >= end || self.written.written_bytes() == 0 {
             return;
         }
         let (first, last) = (offset.div_ceil(PAGE_BYTES), end / PAGE_BYTES);
@@ -151,12 +117,12 @@ impl Memory {
             let bytes = ((last - first) * PAGE_BYTES) as usize;
             libc::madvise(begin.cast(), bytes, libc::MADV_DONTNEED);
         }
-        self.forget(first, last);
+        self.written.forget(first, last);
     }
 
     /// Zeros less than a page, if there is anything in it.
     fn zero(&mut self, offset: u64, end: u64) {
-        if offset < end && self.is_written(offset, end - offset) {
+        if offset < end && self.written.any(offset, end - offset) {
             // SAFETY: within the mapping.
             unsafe {
                 ptr::write_bytes(
@@ -166,29 +132,6 @@ impl Memory {
                 );
             }
         }
-    }
-
-    /// Marks pages `first..last` as not written, a word at a time.
-    fn forget(&mut self, first: u64, last: u64) {
-        let mut page = first;
-        while page < last {
-            let upto = (page / 64 * 64 + 64).min(last);
-            let mask = (u64::MAX >> (64 - (upto - page))) << (page % 64);
-            let word = &mut self.written[(page / 64) as usize];
-            if *word & mask != 0 {
-                self.written_pages -= u64::from((*word & mask).count_ones());
-                *word &= !mask;
-            }
-            page = upto;
-        }
-    }
-
-    fn has(&self, page: u64) -> bool {
-        self.written[(page / 64) as usize] & (1 << (page % 64)) != 0
-    }
-
-    fn is_written(&self, offset: u64, length: u64) -> bool {
-        pages(offset, length).any(|page| self.has(page))
     }
 
     fn holds(&self, offset: u64, length: usize) -> bool {
@@ -210,14 +153,6 @@ fn check_size(size_bytes: u64) -> io::Result<()> {
         return Err(io::Error::other("a volume has at most 64 TiB"));
     }
     Ok(())
-}
-
-fn pages(offset: u64, length: u64) -> std::ops::Range<u64> {
-    offset / PAGE_BYTES..(offset + length).div_ceil(PAGE_BYTES)
-}
-
-fn words(size_bytes: u64) -> usize {
-    size_bytes.div_ceil(PAGE_BYTES * 64) as usize
 }
 
 #[cfg(test)]
@@ -278,7 +213,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Write(offset, data) => {
-                        let missing = memory.missing_pages(offset, data.len() as u64);
+                        let missing = memory.pages().missing(offset, data.len() as u64);
                         let before = memory.resident_bytes();
                         memory.write(offset, &data);
                         prop_assert_eq!(memory.resident_bytes(), before + missing * 4096);
@@ -295,10 +230,7 @@ mod tests {
                 Some(bytes) => prop_assert_eq!(bytes, &plain[..]),
                 None => prop_assert!(plain.iter().all(|&byte| byte == 0)),
             }
-            prop_assert_eq!(
-                memory.written.iter().map(|word| u64::from(word.count_ones())).sum::<u64>(),
-                memory.written_pages
-            );
+            prop_assert_eq!(memory.written.count() * 4096, memory.resident_bytes());
         }
     }
 }

@@ -4,11 +4,15 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsRawFd;
 
 use crate::Error;
+use crate::backing::{Data, Freed};
+use crate::backing_file::Window;
 use crate::commands;
 use crate::config::ServerConfig;
 use crate::control::Control;
+use crate::file_data::Settled;
 use crate::filesystem::{self, Outcome};
 use crate::guard::MemoryGuard;
+use crate::jobs::Finished;
 use crate::mount::Mount;
 use crate::pending::{Deadlines, Kind, Pending};
 use crate::store::Store;
@@ -17,6 +21,8 @@ use crate::wire;
 
 /// Requests taken in before the others are looked at again.
 const BATCH: usize = 64;
+/// How long the server's end waits for disks.
+const DISK_PATIENCE_NS: u64 = 10_000_000_000;
 static ZEROS: [u8; wire::MAX_TRANSFER_BYTES] = [0; wire::MAX_TRANSFER_BYTES];
 
 /// Serves volumes until it is told to end, by command or signal, or is unmounted.
@@ -74,7 +80,26 @@ impl Server {
         while let Some(pending) = self.deadlines.pop_due(u64::MAX) {
             self.complete(pending, self.clock.now_ns());
         }
+        self.finish_files(&mut control);
         ended
+    }
+
+    /// Waits for the disks, for a time, and gives up the files that are not to be kept.
+    fn finish_files(&mut self, control: &mut Control) {
+        let patience_ns = self.clock.now_ns() + DISK_PATIENCE_NS;
+        while let Some(workers) = &self.store.files.workers {
+            let now_ns = self.clock.now_ns();
+            if workers.outstanding() == 0 || now_ns >= patience_ns {
+                break;
+            }
+            let bell = interest(workers.descriptor(), libc::POLLIN);
+            let _ = system::poll(&mut [bell], Some(patience_ns - now_ns));
+            self.take_finished(control);
+        }
+        for pending in self.store.take_due(|_| true) {
+            reply(&self.mount, pending.unique, libc::EIO, &[]);
+        }
+        self.store.retire_files();
     }
 
     fn serve_until_ended(&mut self, control: &mut Control, signals: &Signals) -> Result<(), Error> {
@@ -83,6 +108,7 @@ impl Server {
             polled.clear();
             polled.push(interest(self.mount.channel.as_raw_fd(), libc::POLLIN));
             polled.push(interest(signals.descriptor(), libc::POLLIN));
+            polled.push(interest(self.store.files.bell(), libc::POLLIN));
             polled.extend(
                 control
                     .polled()
@@ -97,13 +123,16 @@ impl Server {
             self.store.advance_faults(self.clock.now_ns());
             self.apply_faults();
             self.complete_due();
+            if polled[2].revents != 0 {
+                self.take_finished(control);
+            }
             if polled[1].revents != 0 {
                 return Ok(());
             }
             if polled[0].revents != 0 && self.take_in()? == Connection::Closed {
                 return Ok(());
             }
-            if polled[2..].iter().any(|descriptor| descriptor.revents != 0) {
+            if polled[3..].iter().any(|descriptor| descriptor.revents != 0) {
                 let (store, clock) = (&mut self.store, self.clock);
                 let ends = control.serve(|line| commands::execute(store, clock.now_ns(), line));
                 self.apply_faults();
@@ -146,6 +175,28 @@ impl Server {
         Ok(Connection::Open)
     }
 
+    /// Takes in what workers have done, and replies where only that was waited for.
+    fn take_finished(&mut self, control: &mut Control) {
+        let now_ns = self.clock.now_ns();
+        while let Some(finished) = self.store.files.take() {
+            match finished {
+                Finished::Opened { ticket, result } => {
+                    let added = self.store.opened(ticket, result, now_ns);
+                    control.answer(ticket, &commands::outcome(added));
+                }
+                Finished::Done { node, id, output } => {
+                    match self.store.finished(node, id, output) {
+                        Freed::Nothing => {}
+                        Freed::Request(pending) => self.complete(pending, now_ns),
+                        Freed::Command(ticket) => {
+                            control.answer(ticket, &commands::outcome(Ok(())));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// Does what faults that started or ended mean for the requests in flight.
     fn apply_faults(&mut self) {
         let Some(changed) = self.store.faults.take_changed() else {
@@ -153,7 +204,9 @@ impl Server {
         };
         let parked = std::mem::take(&mut self.parked);
         let now_ns = self.clock.now_ns();
-        let in_flight: Vec<Pending> = self.deadlines.drain().chain(parked).collect();
+        let waiting = self.store.take_due(|node| changed.cut_off.contains(&node));
+        let held = parked.into_iter().chain(waiting);
+        let in_flight: Vec<Pending> = self.deadlines.drain().chain(held).collect();
         for mut pending in in_flight {
             if changed.cut_off.contains(&pending.node) {
                 pending.kind = Kind::Failed(libc::EIO);
@@ -175,12 +228,22 @@ impl Server {
     }
 
     fn complete(&mut self, pending: Pending, now_ns: u64) {
-        let Pending { unique, kind, .. } = pending;
+        let Pending {
+            unique, mut kind, ..
+        } = pending;
         let Some(volume) = self.store.get_mut(pending.node) else {
             return reply(&self.mount, unique, libc::EIO, &[]);
         };
         if volume.faults.as_ref().is_some_and(|faults| faults.stalled) {
             return self.parked.push(pending);
+        }
+        let mut window = None;
+        if let Data::File(file) = &mut volume.data {
+            match file.settle(&pending) {
+                Settled::NotYet => return,
+                Settled::Data(data) => window = data,
+                Settled::Failed(error) => kind = Kind::Failed(error),
+            }
         }
         if let Some(undo) = &mut volume.undo {
             match kind {
@@ -190,9 +253,12 @@ impl Server {
         }
         match kind {
             Kind::Read { offset, length } => {
+                let data = match &volume.data {
+                    Data::Memory(memory) => memory.read(offset, length as usize),
+                    Data::File(_) => window.as_ref().map(Window::data),
+                };
                 let zeros = &ZEROS[..length as usize];
-                let data = volume.memory.read(offset, length as usize).unwrap_or(zeros);
-                reply(&self.mount, unique, 0, data);
+                reply(&self.mount, unique, 0, data.unwrap_or(zeros));
             }
             Kind::Write { length } => reply(&self.mount, unique, 0, &wire::written(length)),
             Kind::Flush | Kind::Discard => reply(&self.mount, unique, 0, &[]),

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pgstow_device::{DeviceConfig, HostCap, HostCapConfig, Modification};
+use pgstow_device::{DeviceConfig, HostCap, HostCapConfig, Modification, Volume};
 use serde::Serialize;
 
+use crate::backing::{BackingStatus, Data, Files};
 use crate::fault::{FaultStatus, Faults};
 use crate::guard::MemoryGuard;
+use crate::memory::Memory;
 use crate::undo::{AtRisk, UndoLog};
 use crate::volume::{Counts, EmulatedVolume};
 
@@ -16,7 +18,6 @@ const MAX_NAME_BYTES: usize = 255;
 /// A week; the provider says up to 24 hours for most volumes.
 const MAX_OPTIMISING_S: f64 = 7.0 * 24.0 * 3600.0;
 
-#[derive(Debug)]
 pub struct Store {
     /// Nodes are never given twice.
     pub volumes: BTreeMap<u64, EmulatedVolume>,
@@ -30,6 +31,7 @@ pub struct Store {
     /// Whether a volume that is added keeps a log of what is not flushed.
     pub volatile: bool,
     pub faults: Faults,
+    pub files: Files,
     seed: u64,
 }
 
@@ -49,6 +51,7 @@ struct VolumeStatus<'a> {
     name: &'a str,
     size_bytes: u64,
     resident_bytes: u64,
+    backing: BackingStatus<'a>,
     #[serde(flatten)]
     counts: &'a Counts,
     limits_enabled: bool,
@@ -93,12 +96,51 @@ impl Store {
             limits_enabled: true,
             volatile: false,
             faults: Faults::default(),
+            files: Files::default(),
             seed,
         }
     }
 
+    /// Adds a volume in memory, all zeros.
     pub fn add(&mut self, device: &DeviceConfig, now_ns: u64) -> Result<(), String> {
+        self.check_name(&device.name)?;
+        let memory = Memory::new(device.size_bytes).map_err(|error| {
+            let (name, bytes) = (&device.name, device.size_bytes);
+            format!("volume {name:?}: no mapping of {bytes} bytes: {error}")
+        })?;
+        let node = self.take_node();
+        self.add_with(device, node, Data::Memory(memory), now_ns)
+    }
+
+    /// Adds a volume that consists of `data`, of which there is nothing left if it is refused.
+    pub fn add_with(
+        &mut self,
+        device: &DeviceConfig,
+        node: u64,
+        data: Data,
+        now_ns: u64,
+    ) -> Result<(), String> {
         let name = &device.name;
+        let seed = seed_of(self.seed, name);
+        let timing = self
+            .check_name(name)
+            .and_then(|()| Volume::new_at(device, seed, now_ns).map_err(|error| error.to_string()));
+        let mut volume = match timing {
+            Ok(timing) => EmulatedVolume::new(timing, data),
+            Err(message) => {
+                self.retire(node, data, None);
+                return Err(message);
+            }
+        };
+        volume.timing.set_unlimited(!self.limits_enabled);
+        volume.undo = self.volatile.then(UndoLog::default);
+        volume.faults = self.faults.of(name);
+        self.volumes.insert(node, volume);
+        Ok(())
+    }
+
+    /// Refuses a name that no file can have, or that another volume has.
+    pub fn check_name(&self, name: &str) -> Result<(), String> {
         let unusable = name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(['/', '\0']);
         if unusable || name == "." || name == ".." {
             return Err(format!("volume {name:?}: the name is no file's name"));
@@ -106,25 +148,28 @@ impl Store {
         if self.find(name.as_bytes()).is_some() {
             return Err(format!("volume {name:?} exists already"));
         }
-        let mut volume = EmulatedVolume::new(device, seed_of(self.seed, name), now_ns)?;
-        volume.timing.set_unlimited(!self.limits_enabled);
-        volume.undo = self.volatile.then(UndoLog::default);
-        volume.faults = self.faults.of(name);
-        self.volumes.insert(self.next_node, volume);
-        self.next_node += 1;
         Ok(())
     }
 
-    /// Takes a volume away, if nobody has it open.
-    pub fn remove(&mut self, name: &str) -> Result<(), String> {
+    /// A node for a volume that is to be added.
+    pub fn take_node(&mut self) -> u64 {
+        self.next_node += 1;
+        self.next_node - 1
+    }
+
+    /// Takes a volume away, if nobody has it open. The answer is the ticket that the end of its
+    /// file comes with, if it has one.
+    pub fn remove(&mut self, name: &str) -> Result<Option<u64>, String> {
         let (node, volume) = self.named(name)?;
         if volume.openers > 0 {
             return Err(format!(
                 "volume {name:?} is in use: detach its loop device first"
             ));
         }
-        self.volumes.remove(&node);
-        Ok(())
+        let volume = self.volumes.remove(&node).expect("named just now");
+        let ticket = self.files.next_ticket();
+        let waits = self.retire(node, volume.data, Some(ticket));
+        Ok(waits.then_some(ticket))
     }
 
     pub fn set(&mut self, device: &DeviceConfig, now_ns: u64) -> Result<(), String> {
@@ -185,8 +230,9 @@ impl Store {
     pub fn status(&self, now_ns: u64) -> Status<'_> {
         let volumes = self.volumes.values().map(|volume| VolumeStatus {
             name: volume.name(),
-            size_bytes: volume.memory.size_bytes(),
-            resident_bytes: volume.memory.resident_bytes(),
+            size_bytes: volume.data.size_bytes(),
+            resident_bytes: volume.data.resident_bytes(),
+            backing: volume.data.status(),
             counts: &volume.counts,
             limits_enabled: !volume.timing.is_unlimited(),
             credits: volume.timing.credits(now_ns),

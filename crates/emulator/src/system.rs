@@ -134,6 +134,13 @@ impl Drop for Signals {
     }
 }
 
+/// Says of the calling thread that memory for it must not wait for writes that wait for it, and
+/// that only its own disk's dirty pages are to slow it down. A wish: it needs CAP_SYS_RESOURCE.
+pub fn become_io_flusher() {
+    // SAFETY: plain call about the calling thread.
+    unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
+}
+
 /// The thread's scheduling while it serves, put back afterwards. All of it is a wish: without
 /// the rights the server works, with more spread in its latencies.
 #[derive(Debug)]
@@ -156,8 +163,7 @@ impl Priority {
             libc::sched_setscheduler(0, realtime, &raw const raised);
             // Timers to the nanosecond where the real-time policy is refused.
             libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-            // Memory for the server must not wait for writes that wait for the server.
-            libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+            become_io_flusher();
             Self { policy, parameters }
         }
     }

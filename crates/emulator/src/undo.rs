@@ -34,6 +34,8 @@ pub enum Before {
     /// Nothing: it was never written, or discarded.
     Zeros,
     Bytes(Box<[u8]>),
+    /// Something; a worker is still to read it.
+    Unread,
 }
 
 /// A part of what one change overwrote.
@@ -55,6 +57,7 @@ pub enum Change {
 #[derive(Debug)]
 struct Entry {
     sequence: u64,
+    unique: u64,
     change: Change,
     /// They cover its range, less what later durable changes overwrote.
     pieces: Vec<Piece>,
@@ -104,11 +107,22 @@ impl UndoLog {
         self.in_flight.insert(unique, self.next_sequence);
         self.entries.push(Entry {
             sequence: self.next_sequence,
+            unique,
             change,
             pieces,
             answered: None,
         });
         self.next_sequence += 1;
+    }
+
+    /// Notes what a request overwrote, which was not known when it came in.
+    pub fn fill(&mut self, unique: u64, before: &[(u64, Box<[u8]>)]) {
+        fill(&mut self.entries, unique, before);
+    }
+
+    /// Notes that a request has not been done: there is nothing to take back.
+    pub fn withdraw(&mut self, unique: u64) {
+        withdraw(&mut self.entries, unique);
     }
 
     /// Notes that a flush came in.
@@ -200,6 +214,30 @@ impl UndoLog {
     }
 }
 
+fn fill(entries: &mut [Entry], unique: u64, before: &[(u64, Box<[u8]>)]) {
+    // It is among the latest.
+    if let Some(entry) = entries
+        .iter_mut()
+        .rev()
+        .find(|entry| entry.unique == unique)
+    {
+        entry.pieces = std::mem::take(&mut entry.pieces)
+            .into_iter()
+            .flat_map(|piece| piece.filled(before))
+            .collect();
+    }
+}
+
+fn withdraw(entries: &mut [Entry], unique: u64) {
+    if let Some(entry) = entries
+        .iter_mut()
+        .rev()
+        .find(|entry| entry.unique == unique)
+    {
+        entry.pieces.clear();
+    }
+}
+
 impl Entry {
     fn bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.length).sum()
@@ -276,6 +314,22 @@ impl Entry {
 }
 
 impl Piece {
+    /// It, cut up as what was read for it is.
+    fn filled(self, before: &[(u64, Box<[u8]>)]) -> Vec<Self> {
+        if self.before != Before::Unread {
+            return vec![self];
+        }
+        let read = before.iter().filter_map(|(offset, bytes)| {
+            let read = Self {
+                offset: *offset,
+                length: bytes.len() as u64,
+                before: Before::Bytes(bytes.clone()),
+            };
+            read.part(self.offset, self.offset + self.length)
+        });
+        read.collect()
+    }
+
     /// The part of it within `start..end`, if there is any.
     fn part(&self, start: u64, end: u64) -> Option<Self> {
         let start = start.max(self.offset);
@@ -285,6 +339,7 @@ impl Piece {
         }
         let before = match &self.before {
             Before::Zeros => Before::Zeros,
+            Before::Unread => Before::Unread,
             Before::Bytes(bytes) => {
                 let range = (start - self.offset) as usize..(end - self.offset) as usize;
                 Before::Bytes(bytes[range].into())
@@ -321,6 +376,23 @@ impl Undoing {
             .collect()
     }
 
+    /// What the medium held where something was overwritten: offset and length.
+    pub fn data_ranges(&self) -> impl Iterator<Item = (u64, u64)> {
+        let pieces = self.entries.iter().flat_map(|entry| &entry.pieces);
+        let data = pieces.filter(|piece| piece.before != Before::Zeros);
+        data.map(|piece| (piece.offset, piece.length))
+    }
+
+    /// As [`UndoLog::fill`], for a request in flight when the power went.
+    pub fn fill(&mut self, unique: u64, before: &[(u64, Box<[u8]>)]) {
+        fill(&mut self.entries, unique, before);
+    }
+
+    /// As [`UndoLog::withdraw`].
+    pub fn withdraw(&mut self, unique: u64) {
+        withdraw(&mut self.entries, unique);
+    }
+
     /// Does it. Takes about as much memory as the log had.
     pub fn run(self, image: &mut impl Image) -> io::Result<()> {
         let mut ranges: HashMap<usize, &[(u64, u64)]> = self
@@ -342,6 +414,7 @@ impl Undoing {
                 match piece.before {
                     Before::Zeros => image.punch(piece.offset, piece.length)?,
                     Before::Bytes(bytes) => image.write(piece.offset, &bytes)?,
+                    Before::Unread => return Err(io::Error::other("a change was never done")),
                 }
             }
         }

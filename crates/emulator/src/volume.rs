@@ -5,14 +5,13 @@ use std::io;
 use pgstow_device::{ConfigError, DeviceConfig, HostCap, Operation, OperationKind, Volume};
 use serde::Serialize;
 
+use crate::backing::Data;
 use crate::fault::VolumeFaults;
-use crate::memory::Memory;
 use crate::pending::Kind;
 use crate::undo::UndoLog;
 
-#[derive(Debug)]
 pub struct EmulatedVolume {
-    pub memory: Memory,
+    pub data: Data,
     pub timing: Volume,
     pub counts: Counts,
     /// How many have the file open; a loop device is one.
@@ -41,23 +40,16 @@ pub struct Counts {
 }
 
 impl EmulatedVolume {
-    pub fn new(device: &DeviceConfig, seed: u64, now_ns: u64) -> Result<Self, String> {
-        let timing = Volume::new_at(device, seed, now_ns).map_err(|error| error.to_string())?;
-        let memory = Memory::new(device.size_bytes).map_err(|error| {
-            format!(
-                "volume {:?}: no mapping of {} bytes: {error}",
-                device.name, device.size_bytes
-            )
-        })?;
-        Ok(Self {
-            memory,
+    pub fn new(timing: Volume, data: Data) -> Self {
+        Self {
+            data,
             timing,
             counts: Counts::default(),
             openers: 0,
             undo: None,
             undo_refused_writes: 0,
             faults: None,
-        })
+        }
     }
 
     pub fn name(&self) -> &str {
@@ -69,7 +61,7 @@ impl EmulatedVolume {
         let present = self.timing.config().clone();
         let refused = |error: ConfigError| error.to_string();
         self.timing.set_config(now_ns, device).map_err(refused)?;
-        self.memory
+        self.data
             .grow(device.size_bytes)
             .map_err(|error: io::Error| {
                 self.timing
@@ -90,7 +82,7 @@ impl EmulatedVolume {
         self.timing
             .modify(now_ns, device, optimising_ns)
             .map_err(|error| error.to_string())?;
-        self.memory.grow(device.size_bytes).map_err(|error| {
+        self.data.grow(device.size_bytes).map_err(|error| {
             self.timing = before;
             format!("volume {:?} cannot grow: {error}", device.name)
         })

@@ -1,30 +1,50 @@
 """What goes wrong with emulated volumes, as a filesystem on them sees it."""
 
+import errno
+import mmap
 import os
 import subprocess
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgstow.emulate.control import Control
-from pgstow.emulate.faults import PowerLoss
-from pgstow.host import mounts
+from pgstow import emulate
+from pgstow.emulate.control import Control, FileBacking, ServerVolume
+from pgstow.emulate.faults import Disappear, Error, Fault, Full, PowerLoss, Slow, Stall
+from pgstow.host import loops, mounts
 from pgstow.model.errors import HostError
-from pgstow.units import MIB
+from pgstow.units import KIB, MIB
 
 FILESYSTEMS = ["xfs", "ext4"]
+BLOCK_BYTES = 4096
 
 
 class Volume:
-    """One volume that is up and mounted, and its server."""
+    """One volume with a filesystem, mounted, of memory or of a file, and its server."""
 
-    def __init__(self, lab: Any, filesystem: str = "xfs", **member: Any) -> None:
-        lab.want("data", volume={"filesystem": filesystem}, **member)
-        self.device = lab.up().volumes[0].loop_device
+    def __init__(self, lab: Any, filesystem: str = "xfs", file: Path | None = None) -> None:
+        lab.want("data", volume={"filesystem": filesystem})
+        device = lab.up().volumes[0].loop_device
+        self.control = Control(lab.directory.control)
+        self.name = "data"
         self.filesystem = filesystem
         self.mount = lab.mount("data")
-        self.control = Control(lab.directory.control)
+        if file is not None:
+            self.name = "file"
+            self.mount = lab.mount("file")
+            self.mount.mkdir()
+            self.control.add(make_device(lab, "file"), FileBacking(path=str(file), keep=True))
+            device = loops.attach(
+                lab.directory.mountpoint / "file", max_request_bytes=256 * KIB
+            ).device
+            arguments = {"xfs": ["-q", "-f"], "ext4": ["-q", "-F"]}[filesystem]
+            subprocess.run([f"mkfs.{filesystem}", *arguments, device], check=True, timeout=60)
+        self.device = device
+        if file is not None:
+            self.mount_again()
 
     def unmount(self) -> None:
         found = mounts.mount_at(self.mount)
@@ -33,8 +53,24 @@ class Volume:
 
     def mount_again(self) -> None:
         subprocess.run(
-            ["mount", "-t", self.filesystem, self.device, str(self.mount)], check=True, timeout=60
+            ["mount", "-t", self.filesystem, self.device, str(self.mount)],
+            check=True,
+            timeout=60,
+            capture_output=True,
         )
+
+    def status(self) -> ServerVolume:
+        found = self.control.status().find(self.name)
+        assert found is not None
+        return found
+
+    def fault(self, fault: Fault, **when: Any) -> int:
+        return self.control.fault(fault, [self.name], **when).id
+
+
+def make_device(lab: Any, name: str, size_bytes: int = 1 << 30) -> Any:
+    lab.want(name, volume={"size_bytes": size_bytes})
+    return lab.volumes.pop(name)[1]
 
 
 def write(path: Path, content: bytes, *, sync: bool) -> None:
@@ -45,6 +81,29 @@ def write(path: Path, content: bytes, *, sync: bool) -> None:
             os.fsync(file.fileno())
 
 
+def write_directly(path: Path, blocks: int) -> None:
+    """Write past the page cache, so that the writes reach the volume, and no flush after them."""
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_DIRECT, 0o600)
+    try:
+        with mmap.mmap(-1, 64 * KIB) as buffer:
+            buffer.write(b"x" * 64 * KIB)
+            for block in range(blocks):
+                os.pwritev(descriptor, [buffer], block * 64 * KIB)
+    finally:
+        os.close(descriptor)
+
+
+def read_directly(device: str, offset: int = 0) -> bytes:
+    """Read one block of a device past the page cache."""
+    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    try:
+        with mmap.mmap(-1, BLOCK_BYTES) as buffer:
+            assert os.preadv(descriptor, [buffer], offset) == BLOCK_BYTES
+            return buffer[:]
+    finally:
+        os.close(descriptor)
+
+
 def sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -53,32 +112,24 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+@pytest.mark.parametrize("backing", ["memory", "file"])
 @pytest.mark.parametrize("filesystem", FILESYSTEMS)
 @pytest.mark.parametrize("loss", ["all", "subset", "reorder", "torn"])
-def test_after_a_power_cut_what_was_synced_is_there(lab: Any, filesystem: str, loss: Any) -> None:
-    volume = Volume(lab, filesystem)
+def test_after_a_power_cut_what_was_synced_is_there(
+    lab: Any, filesystem: str, loss: Any, backing: str
+) -> None:
+    volume = Volume(lab, filesystem, lab.root / "volume" if backing == "file" else None)
+    assert volume.status().backing.kind == backing
     volume.control.set_volatile(True)
     synced = os.urandom(3 * MIB)
     write(volume.mount / "synced", synced, sync=True)
     sync_directory(volume.mount)
     write(volume.mount / "written", bytes(5 * MIB), sync=False)
-    # Written back to the volume's cache, and no flush after it.
-    subprocess.run(
-        [
-            "dd",
-            "if=/dev/zero",
-            f"of={volume.mount}/direct",
-            "bs=64k",
-            "count=32",
-            "oflag=direct",
-            "status=none",
-        ],
-        check=True,
-    )
-    before = volume.control.status().find("data")
-    assert before is not None and before.volatile
+    write_directly(volume.mount / "direct", 32)
+    before = volume.status()
+    assert before.volatile
     assert before.unflushed_writes >= 32
-    injected = volume.control.fault(PowerLoss(loss=loss, seed=3), ["data"])
+    injected = volume.control.fault(PowerLoss(loss=loss, seed=3), [volume.name])
     lost = injected.lost[0]
     assert lost.unflushed_writes >= 32
     if loss == "all":
@@ -86,7 +137,7 @@ def test_after_a_power_cut_what_was_synced_is_there(lab: Any, filesystem: str, l
     else:
         assert 0 < lost.lost_bytes < lost.unflushed_bytes
     assert volume.control.status().faults[0].lost == injected.lost
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match=r"error|read-only|shutting"):
         write(volume.mount / "late", b"x" * 4096, sync=True)
     volume.unmount()
     with pytest.raises(subprocess.CalledProcessError):
@@ -97,6 +148,7 @@ def test_after_a_power_cut_what_was_synced_is_there(lab: Any, filesystem: str, l
     if loss == "all":
         assert not (volume.mount / "direct").exists()
     assert not (volume.mount / "late").exists()
+    volume.unmount()
 
 
 def test_what_is_not_volatile_cannot_be_lost(lab: Any) -> None:
@@ -104,3 +156,188 @@ def test_what_is_not_volatile_cannot_be_lost(lab: Any) -> None:
     with pytest.raises(HostError, match="switch volatile on first"):
         volume.control.fault(PowerLoss())
     assert volume.control.status().faults == ()
+
+
+def test_an_error_hits_its_range_and_its_operations(lab: Any) -> None:
+    volume = Volume(lab)
+    number = volume.fault(Error(operations=("read",), offset=8 * MIB, length=MIB))
+    read_directly(volume.device, 0)
+    read_directly(volume.device, 9 * MIB)
+    with pytest.raises(OSError, match="Input/output error"):
+        read_directly(volume.device, 8 * MIB + BLOCK_BYTES)
+    volume.control.clear(number)
+    read_directly(volume.device, 8 * MIB + BLOCK_BYTES)
+
+
+def test_a_flush_that_fails_is_told_to_whoever_syncs(lab: Any) -> None:
+    volume = Volume(lab, "ext4")
+    volume.fault(Error(operations=("flush",)))
+    with pytest.raises(OSError, match=r"Input/output error|Read-only"):
+        write(volume.mount / "file", b"x", sync=True)
+
+
+def test_a_full_volume_takes_nothing_new(lab: Any) -> None:
+    volume = Volume(lab, "ext4")
+    write(volume.mount / "old", b"x" * BLOCK_BYTES, sync=True)
+    volume.fault(Full())
+    with pytest.raises(OSError) as raised:
+        write(volume.mount / "new", bytes(8 * MIB), sync=True)
+    assert raised.value.errno in (errno.ENOSPC, errno.EIO)
+    volume.control.clear()
+    assert (volume.mount / "old").read_bytes() == b"x" * BLOCK_BYTES
+
+
+def test_a_stall_holds_answers_back_for_its_time(lab: Any) -> None:
+    volume = Volume(lab)
+    volume.fault(Stall(), for_s=0.7)
+    started = time.monotonic()
+    read_directly(volume.device)
+    assert time.monotonic() - started > 0.4
+    assert volume.control.status().faults == ()
+
+
+def test_a_stall_ends_with_the_server_and_leaves_nobody_waiting(lab: Any) -> None:
+    volume = Volume(lab)
+    volume.unmount()
+    volume.fault(Stall())
+    done: list[bytes] = []
+    reader = threading.Thread(target=lambda: done.append(read_directly(volume.device)))
+    reader.start()
+    time.sleep(0.3)
+    assert done == []
+    assert volume.status().in_flight > 0
+    volume.control.shutdown()
+    reader.join(10)
+    assert [block[:4] for block in done] == [b"XFSB"]
+
+
+def test_a_slow_volume_is_slower_by_its_factor(lab: Any) -> None:
+    volume = Volume(lab)
+    number = volume.fault(Slow(factor=100))
+    started = time.monotonic()
+    read_directly(volume.device)
+    assert time.monotonic() - started > 0.025  # half of what 0.5 ms become
+    volume.control.clear(number)
+
+
+def test_a_device_that_disappears_comes_back_when_cleared(lab: Any) -> None:
+    volume = Volume(lab)
+    number = volume.fault(Disappear())
+    with pytest.raises(OSError):
+        read_directly(volume.device)
+    volume.control.clear(number)
+    assert read_directly(volume.device)[:4] == b"XFSB"
+
+
+def test_a_schedule_is_several_faults_that_wait(lab: Any) -> None:
+    volume = Volume(lab)
+    first = volume.fault(Disappear(), after_s=0.5, for_s=0.5)
+    second = volume.fault(Stall(), after_s=600)
+    waiting = volume.control.status().faults
+    assert [(fault.id, fault.state) for fault in waiting] == [
+        (first, "waiting"),
+        (second, "waiting"),
+    ]
+    read_directly(volume.device)
+    deadline = time.monotonic() + 10
+    while volume.control.status().faults[0].state == "waiting" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    with pytest.raises(OSError):
+        read_directly(volume.device)
+    while len(volume.control.status().faults) > 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    read_directly(volume.device)
+
+
+def test_a_fault_that_cannot_be_is_refused_in_one_line(lab: Any) -> None:
+    volume = Volume(lab)
+    for fault, options, said in [
+        (Slow(factor=-1), {}, "factor"),
+        (PowerLoss(sector_bytes=100), {}, "512 or 4096"),
+        (Error(operations=()), {}, "operations"),
+        (Stall(), {"for_s": 0.0}, "for_s"),
+        (Stall(), {"after_s": -1.0}, "after_s"),
+    ]:
+        with pytest.raises(HostError, match=said):
+            volume.control.fault(fault, **options)
+    with pytest.raises(HostError, match="no volume"):
+        volume.control.fault(Stall(), ["nothing"])
+    with pytest.raises(HostError, match="no fault 99"):
+        volume.control.clear(99)
+
+
+def blocks_bytes(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+@pytest.mark.parametrize("filesystem", FILESYSTEMS)
+def test_a_file_can_be_larger_than_memory_and_is_thin(lab: Any, filesystem: str) -> None:
+    path = lab.root / "volume"
+    lab.want("data", volume={"filesystem": filesystem})
+    lab.up()
+    control = Control(lab.directory.control)
+    size_bytes = 4 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    control.add(make_device(lab, "big", size_bytes), FileBacking(path=str(path)))
+    loop = loops.attach(lab.directory.mountpoint / "big", max_request_bytes=256 * KIB)
+    options = {"xfs": ["-q", "-f"], "ext4": ["-q", "-F", "-E", "lazy_itable_init=1"]}[filesystem]
+    subprocess.run([f"mkfs.{filesystem}", *options, loop.device], check=True, timeout=60)
+    mount = lab.mount("big")
+    mount.mkdir()
+    subprocess.run(["mount", loop.device, str(mount)], check=True)
+    made_bytes = blocks_bytes(path)
+    content = os.urandom(64 * MIB)
+    write(mount / "file", content, sync=True)
+    assert path.stat().st_size == size_bytes
+    assert made_bytes + 60 * MIB < blocks_bytes(path) < made_bytes + 128 * MIB
+    with (mount / "file").open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    assert (mount / "file").read_bytes() == content
+    status = control.status().find("big")
+    assert status is not None
+    assert status.backing.free_bytes is not None and status.backing.free_bytes > 0
+    (mount / "file").unlink()
+    sync_directory(mount)
+    subprocess.run(["fstrim", str(mount)], check=True)
+    assert blocks_bytes(path) < made_bytes + 32 * MIB
+    subprocess.run(["umount", str(mount)], check=True)
+    loops.detach(loop)
+    control.remove("big")
+    assert not path.exists()
+
+
+def test_a_file_that_is_kept_is_there_for_the_next_server(lab: Any) -> None:
+    path = lab.root / "volume"
+    volume = Volume(lab, file=path)
+    write(volume.mount / "file", b"kept", sync=False)
+    emulate.down(lab.state)
+    lab.up()
+    control = Control(lab.directory.control)
+    with pytest.raises(HostError, match="add it with keep"):
+        control.add(make_device(lab, "file"), FileBacking(path=str(path)))
+    control.add(make_device(lab, "file"), FileBacking(path=str(path), keep=True))
+    volume.device = loops.attach(
+        lab.directory.mountpoint / "file", max_request_bytes=256 * KIB
+    ).device
+    volume.mount_again()
+    assert (volume.mount / "file").read_text() == "kept"
+
+
+def test_a_full_disk_under_a_file_is_no_space_left(lab: Any) -> None:
+    small, image = lab.root / "small", lab.root / "image"
+    small.mkdir()
+    with image.open("wb") as file:
+        file.truncate(64 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(small)], check=True)
+    try:
+        lab.want("data")
+        lab.up()
+        control = Control(lab.directory.control)
+        control.add(make_device(lab, "file"), FileBacking(path=str(small / "volume")))
+        file = lab.directory.mountpoint / "file"
+        with pytest.raises(OSError, match="No space left"):
+            write_directly(file, 2048)
+        control.remove("file")
+    finally:
+        emulate.down(lab.state)
+        subprocess.run(["umount", str(small)], check=True)

@@ -41,6 +41,18 @@ class Modification:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerBacking:
+    """What a volume is made of; all but the kind is of files."""
+
+    kind: Literal["memory", "file"]
+    path: str | None = None
+    keep: bool = False
+    direct_io: bool | None = None  # past the page cache
+    free_bytes: int | None = None  # where the file is
+    broken: bool = False  # it could not be put back after a power loss
+
+
+@dataclass(frozen=True, slots=True)
 class ServerVolume:
     """One volume as its server sees it; times are sums over all operations."""
 
@@ -57,6 +69,7 @@ class ServerVolume:
     in_flight: int
     limits_enabled: bool
     device: Device
+    backing: ServerBacking
     volatile: bool
     unflushed_writes: int
     unflushed_bytes: int
@@ -111,13 +124,6 @@ class ServerStatus:
     def find(self, name: str) -> ServerVolume | None:
         """The volume of that name, if it is up."""
         return next((volume for volume in self.volumes if volume.name == name), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryBacking:
-    """A volume's data is memory, and gone with the server."""
-
-    kind: Literal["memory"] = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,14 +124,14 @@ def format_duration(seconds: float) -> str:
 
     >>> format_duration(300e-6), format_duration(0.0018), format_duration(90)
     ('300 µs', '1.8 ms', '1 min 30 s')
-    >>> format_duration(3600), format_duration(7320)
-    ('1 h', '2 h 2 min')
+    >>> format_duration(59.99), format_duration(3600), format_duration(7320)
+    ('1 min', '1 h', '2 h 2 min')
     """
     if seconds < 1e-3:
         return f"{_number(seconds * 1e6, 0)} µs"
     if seconds < 1:
         return f"{_number(seconds * 1e3)} ms"
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{_number(seconds)} s"
     whole = round(seconds)
     if whole < 3600:

@@ -13,6 +13,7 @@ from pgstow.emulate.backing import (
     kept_filesystem,
     prepare,
     remove_files,
+    with_files,
 )
 from pgstow.host import cpu
 from pgstow.model import Volume
@@ -90,7 +91,8 @@ def test_files_go_unless_they_are_kept(tmp_path: Path) -> None:
     gone.touch()
     kept.touch()
     backings = [Backing("file", str(gone)), Backing("file", str(kept), keep=True), MEMORY]
+    assert with_files(backings) == backings[:2]
     assert remove_files(backings, tmp_path / "state") == [f"deleted {gone}", f"kept {kept}"]
     assert not gone.exists()
     assert kept.exists()
-    assert remove_files(backings[:1], tmp_path / "state") == []
+    assert with_files(backings) == backings[1:2]

@@ -1,4 +1,4 @@
-"""``pgstow emulate``: a layout's volumes out of memory on this machine."""
+"""``pgstow emulate``: a layout's volumes on this machine, of memory or files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pgstow.emulate import Choice
 
 commands = typer.Typer(
-    help="Make a layout's volumes out of memory, as real mounts that behave like the cloud's.",
+    help="Make a layout's volumes on this machine: real mounts that behave like the cloud's.",
     no_args_is_help=True,
 )
 app.add_typer(commands, name="emulate")

@@ -52,7 +52,7 @@ class Choice:
 
 def default_directory(state_directory: Path) -> Path:
     """Where files lie unless a directory is named: on disk, one for each emulator."""
-    digest = hashlib.sha256(os.fsencode(state_directory)).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(state_directory.resolve())).hexdigest()[:8]
     return Path("/var/tmp") / f"pgstow-emulator-{digest}"  # noqa: S108 (made by root, mode 700)
 
 
@@ -195,16 +195,21 @@ def kept_filesystem(volume: Volume, backing: Backing, size_bytes: int) -> bool:
     return True
 
 
+def with_files(backings: Iterable[Backing]) -> list[Backing]:
+    """Those that have a file now."""
+    return [one for one in backings if one.path is not None and Path(one.path).exists()]
+
+
 def remove_files(backings: Iterable[Backing], state_directory: Path) -> list[str]:
-    """Delete the volumes' files but those to keep; says what was done."""
+    """Delete the volumes' files but those to keep, where the server did not; says what is gone."""
     done = []
     for backing in backings:
         if backing.path is None:
             continue
         if backing.keep:
             done.append(f"kept {backing.path}")
-        elif Path(backing.path).exists():
-            Path(backing.path).unlink()
+        else:
+            Path(backing.path).unlink(missing_ok=True)
             done.append(f"deleted {backing.path}")
     default = default_directory(state_directory)
     if default.is_dir() and not any(default.iterdir()):

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pgstow.emulate import process, reconcile, volumes
+from pgstow.emulate import backing, process, reconcile, volumes
 from pgstow.emulate.control import Control, RefusedError
 from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, Wanted
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
-from pgstow.model import Device, Layout, Placement, Volume
+from pgstow.model import Device, Layout, Placement, Volume, Warning
 from pgstow.model.errors import HostError, UserError
 from pgstow.units import format_duration, format_size
 
@@ -47,6 +47,7 @@ def modify(
     with directory.locked():
         state = _running(directory)
         present = _find(state, volume.name)
+        warnings = _check_room(directory, state, device)
         actions = _plan(Wanted(volume, device), present, optimising_s)
         for action in actions:
             if action.kind == "change":
@@ -57,7 +58,20 @@ def modify(
                 volumes.grow(volume, present.loop)
                 present = replace(present, filesystem_bytes=device.size_bytes)
             directory.write(state.with_volume(present))
-        return actions, read_status(directory.path)
+        status = read_status(directory.path)
+        return actions, replace(status, warnings=(*warnings, *status.warnings))
+
+
+def _check_room(directory: StateDirectory, state: State, device: Device) -> list[Warning]:
+    sizes = {one.volume.name: (one.backing, int(one.device.size_bytes)) for one in state.volumes}
+    made_of, before = sizes[device.name]
+    if device.size_bytes <= before:
+        return []
+    sizes[device.name] = made_of, device.size_bytes
+    volumes = Control(directory.control).status().volumes
+    in_memory = {name for name, (made_of, _) in sizes.items() if made_of.path is None}
+    resident = sum(one.resident_bytes for one in volumes if one.name in in_memory)
+    return backing.check_room(sizes.values(), resident_bytes=resident, thin=True)
 
 
 def _running(directory: StateDirectory) -> State:

@@ -59,12 +59,12 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     _unmount_all(directory, found, cleanup, force=force)
     for loop in found:
         _detach(loop, cleanup)
+    files = backing.with_files(entry.backing for entry in state.volumes)
     process.stop(directory)
     if was_alive:
         cleanup.actions.append("ended the server")
     _unmount_files(directory, cleanup)
-    backings = [entry.backing for entry in state.volumes]
-    cleanup.actions += backing.remove_files(backings, directory.path)
+    cleanup.actions += backing.remove_files(files, directory.path)
     made = {directory for entry in state.volumes for directory in entry.directories_made}
     volumes.remove_directories(sorted(made))
     _remove_files(directory)

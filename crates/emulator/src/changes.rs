@@ -198,7 +198,7 @@ mod tests {
         let mut device = device("data");
         device.size_bytes = SIZE;
         let data = Data::Memory(Memory::new(SIZE).unwrap());
-        let mut volume = EmulatedVolume::new(Volume::new(&device, 1).unwrap(), data);
+        let mut volume = EmulatedVolume::new(Volume::new(&device, 1).unwrap(), data, 0);
         volume.undo = Some(Default::default());
         volume
     }

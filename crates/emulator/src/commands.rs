@@ -1,10 +1,13 @@
 //! The control protocol: a line of JSON in, a line of JSON out.
 
+use std::path::PathBuf;
+
 use pgstow_device::{DeviceConfig, HostCapConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::backing::Backing;
+use crate::compensation::CompensationUs;
 use crate::fault::{Fault, Order};
 use crate::store::Store;
 
@@ -37,7 +40,16 @@ enum Command {
         name: Option<String>,
     },
     Compensation {
-        us: f64,
+        read_us: f64,
+        write_us: f64,
+    },
+    Stats {},
+    Trace {
+        // Null stops; leaving it out must not.
+        #[serde(deserialize_with = "Option::deserialize")]
+        path: Option<PathBuf>,
+        #[serde(default)]
+        volumes: Option<Vec<String>>,
     },
     Volatile {
         enabled: bool,
@@ -122,7 +134,9 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
         } => store.modify(&device, optimising_s, now_ns),
         Command::Host { host } => store.set_host(host),
         Command::Limits { enabled, name } => store.set_limits(enabled, name.as_deref()),
-        Command::Compensation { us } => store.set_compensation_us(us),
+        Command::Compensation { read_us, write_us } => {
+            store.set_compensation(CompensationUs { read_us, write_us })
+        }
         Command::Volatile { enabled, name } => store.set_volatile(enabled, name.as_deref()),
         Command::Clear { id } => store.clear_faults(id),
         Command::Fault {
@@ -142,6 +156,18 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
         Command::Status {} => {
             store.look_at_free_space();
             return accepted(&store.status(now_ns));
+        }
+        Command::Trace {
+            path: Some(path),
+            volumes,
+        } => store.start_recording(&path, volumes.as_deref(), now_ns),
+        Command::Trace { path: None, .. } => match store.stop_recording() {
+            Ok(recorded) => return accepted(&recorded),
+            Err(message) => Err(message),
+        },
+        Command::Stats {} => {
+            let uptime_s = now_ns as f64 / 1e9;
+            return accepted(&json!({"uptime_s": uptime_s, "volumes": store.statistics(now_ns)}));
         }
         Command::Shutdown {} => {
             return Answer {
@@ -273,6 +299,44 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_is_started_once_and_stopped_once() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        ask(
+            &mut store,
+            &json!({"command": "add", "device": device("data")}),
+        );
+        let path = std::env::temp_dir().join(format!("pgstow-commands-{}", std::process::id()));
+        let start = json!({"command": "trace", "path": path});
+        let stop = json!({"command": "trace", "path": null});
+        assert_eq!(ask(&mut store, &stop)["ok"], false);
+        let stranger = json!({"command": "trace", "path": path, "volumes": ["wal"]});
+        assert_eq!(ask(&mut store, &stranger)["ok"], false);
+        assert_eq!(ask(&mut store, &start)["ok"], true);
+        let again = ask(&mut store, &start);
+        assert!(again["error"].as_str().unwrap().contains("under way"));
+        let expected = json!({"ok": true, "path": path, "records": 0, "dropped": 0});
+        assert_eq!(ask(&mut store, &stop), expected);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn statistics_are_those_of_each_volume() {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        ask(
+            &mut store,
+            &json!({"command": "add", "device": device("data")}),
+        );
+        let answer = execute(&mut store, 3_000_000_000, br#"{"command": "stats"}"#);
+        let answer: Value = serde_json::from_str(&answer.line).unwrap();
+        assert_eq!(answer["uptime_s"], 3.0);
+        let volume = &answer["volumes"][0];
+        assert_eq!(volume["name"], "data");
+        assert_eq!(volume["idle_us_total"], 3e6);
+        assert_eq!(volume["burst_balance_percent"], Value::Null);
+        assert_eq!(volume["exceeded_us"]["instance_iops"], 0.0);
+    }
+
+    #[test]
     fn a_bad_command_is_refused_in_one_line() {
         let mut store = Store::new(MemoryGuard::new(0), 1);
         for line in [
@@ -285,7 +349,7 @@ mod tests {
             r#"{"command": "limits"}"#,
             r#"{"command": "status", "extra": 1}"#,
             r#"{"command": "remove", "name": "a\nb"}"#,
-            r#"{"command": "compensation", "us": -5}"#,
+            r#"{"command": "compensation", "read_us": -5, "write_us": 0}"#,
             r#"{"command": "host", "host": {"iops": 0, "bytes_per_second": 1}}"#,
         ] {
             let answer = execute(&mut store, 0, line.as_bytes());

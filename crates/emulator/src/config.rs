@@ -6,6 +6,7 @@ use pgstow_device::{DeviceConfig, HostCapConfig};
 use serde::Deserialize;
 
 use crate::Error;
+use crate::compensation::CompensationUs;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +23,7 @@ pub struct ServerConfig {
     pub volumes: Vec<DeviceConfig>,
     /// Taken off each latency: what the way to the server and back adds on this machine.
     #[serde(default)]
-    pub compensation_us: f64,
+    pub compensation: CompensationUs,
     /// Memory to leave to the rest of the machine: below it, volumes are full.
     #[serde(default = "default_reserve")]
     pub memory_reserve_bytes: u64,

@@ -146,7 +146,7 @@ fn read(
     if let (Kind::Read { .. }, Data::File(file)) = (kind, &mut volume.data) {
         file.read(envelope.unique, (offset, u64::from(length)));
     }
-    later(store, now_ns, envelope, (kind, offset))
+    later(store, now_ns, envelope, kind)
 }
 
 fn write(
@@ -164,23 +164,22 @@ fn write(
     let (volume, _, guard) = store.parts_mut(envelope.node).ok_or(libc::ENOENT)?;
     let range = (offset, u64::from(length));
     if let Some(error) = volume.refusal(Operation::Write, range) {
-        return later(store, now_ns, envelope, (Kind::Failed(error), 0));
+        return later(store, now_ns, envelope, Kind::Failed(error));
     }
     volume.write(guard, envelope.unique, (offset, data))?;
-    later(store, now_ns, envelope, (Kind::Write { length }, offset))
+    later(store, now_ns, envelope, Kind::Write { offset, length })
 }
 
 fn later(
     store: &mut Store,
     now_ns: u64,
     envelope: &Envelope<'_>,
-    (kind, offset): (Kind, u64),
+    kind: Kind,
 ) -> Result<Outcome, i32> {
     file(store, envelope.node)?;
-    let compensation_ns = store.compensation_ns;
+    let compensation = store.compensation;
     let (volume, host, _) = store.parts_mut(envelope.node).ok_or(libc::ENOENT)?;
-    let deadline_ns = volume.deadline_ns(host, now_ns, compensation_ns, (kind, offset));
-    volume.counts.in_flight += 1;
+    let deadline_ns = volume.submit(host, now_ns, compensation, kind);
     Ok(Outcome::Later(Pending {
         deadline_ns,
         received_ns: now_ns,
@@ -200,7 +199,7 @@ fn flush(store: &mut Store, now_ns: u64, envelope: &Envelope<'_>) -> Result<Outc
     if let (Kind::Flush, Some(undo)) = (kind, &mut volume.undo) {
         undo.flush_received(envelope.unique);
     }
-    later(store, now_ns, envelope, (kind, 0))
+    later(store, now_ns, envelope, kind)
 }
 
 fn allocate(
@@ -229,7 +228,7 @@ fn allocate(
     if kind == Kind::Discard {
         volume.discard(guard, envelope.unique, (offset, length))?;
     }
-    later(store, now_ns, envelope, (kind, offset))
+    later(store, now_ns, envelope, kind)
 }
 
 /// The sizes of a node that must be a file.

@@ -11,6 +11,7 @@ pub enum Kind {
         length: u32,
     },
     Write {
+        offset: u64,
         length: u32,
     },
     Flush,

@@ -33,7 +33,7 @@ pub fn serve(config_json: &str) -> Result<(), Error> {
     let mut store = Store::new(MemoryGuard::new(config.memory_reserve_bytes), config.seed);
     store.set_host(config.host).map_err(Error::Config)?;
     store
-        .set_compensation_us(config.compensation_us)
+        .set_compensation(config.compensation)
         .map_err(Error::Config)?;
     for device in &config.volumes {
         store.add(device, clock.now_ns()).map_err(Error::Config)?;
@@ -260,12 +260,15 @@ impl Server {
                 let zeros = &ZEROS[..length as usize];
                 reply(&self.mount, unique, 0, data.unwrap_or(zeros));
             }
-            Kind::Write { length } => reply(&self.mount, unique, 0, &wire::written(length)),
+            Kind::Write { length, .. } => reply(&self.mount, unique, 0, &wire::written(length)),
             Kind::Flush | Kind::Discard => reply(&self.mount, unique, 0, &[]),
             Kind::Failed(error) => reply(&self.mount, unique, error, &[]),
         }
         let times_ns = (pending.received_ns, pending.deadline_ns, now_ns);
-        volume.counts.add(kind, times_ns);
+        volume.statistics.depart(kind, times_ns);
+        if let Some(recording) = &mut self.store.recording {
+            recording.note(&pending, now_ns);
+        }
     }
 }
 

@@ -1,16 +1,21 @@
 //! All volumes of the server, by name and by node, and the host that they share.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use pgstow_device::{DeviceConfig, HostCap, HostCapConfig, Modification, Volume};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::backing::{BackingStatus, Data, Files};
+use crate::compensation::{Compensation, CompensationUs};
 use crate::fault::{FaultStatus, Faults};
 use crate::guard::MemoryGuard;
 use crate::memory::Memory;
+use crate::recording::{Recorded, Recording};
+use crate::statistics::{Counts, VolumeStatistics};
 use crate::undo::{AtRisk, UndoLog};
-use crate::volume::{Counts, EmulatedVolume};
+use crate::volume::EmulatedVolume;
 
 /// Below it are the root and the offsets of "." and "..".
 const FIRST_NODE: u64 = 16;
@@ -25,13 +30,14 @@ pub struct Store {
     pub host: HostCap,
     host_config: Option<HostCapConfig>,
     pub guard: MemoryGuard,
-    pub compensation_ns: u64,
+    pub compensation: Compensation,
     /// Whether a volume that is added has its limits on.
     limits_enabled: bool,
     /// Whether a volume that is added keeps a log of what is not flushed.
     pub volatile: bool,
     pub faults: Faults,
     pub files: Files,
+    pub recording: Option<Recording>,
     seed: u64,
 }
 
@@ -39,7 +45,7 @@ pub struct Store {
 #[derive(Debug, Serialize)]
 pub struct Status<'a> {
     pid: u32,
-    compensation_us: f64,
+    compensation: CompensationUs,
     limits_enabled: bool,
     host: Option<&'a HostCapConfig>,
     volumes: Vec<VolumeStatus<'a>>,
@@ -92,11 +98,12 @@ impl Store {
             host: HostCap::new(None),
             host_config: None,
             guard,
-            compensation_ns: 0,
+            compensation: Compensation::default(),
             limits_enabled: true,
             volatile: false,
             faults: Faults::default(),
             files: Files::default(),
+            recording: None,
             seed,
         }
     }
@@ -126,7 +133,7 @@ impl Store {
             .check_name(name)
             .and_then(|()| Volume::new_at(device, seed, now_ns).map_err(|error| error.to_string()));
         let mut volume = match timing {
-            Ok(timing) => EmulatedVolume::new(timing, data),
+            Ok(timing) => EmulatedVolume::new(timing, data, now_ns),
             Err(message) => {
                 self.retire(node, data, None);
                 return Err(message);
@@ -216,15 +223,70 @@ impl Store {
         Ok(())
     }
 
-    pub fn set_compensation_us(&mut self, compensation_us: f64) -> Result<(), String> {
-        // A second is far beyond any way to the server; more is a wrong unit.
-        if !(0.0..=1e6).contains(&compensation_us) {
-            return Err(format!(
-                "compensation must be 0 to 1000000 us, not {compensation_us}"
-            ));
-        }
-        self.compensation_ns = (compensation_us * 1e3).round() as u64;
+    pub fn set_compensation(&mut self, wanted: CompensationUs) -> Result<(), String> {
+        self.compensation = Compensation::new(wanted)?;
         Ok(())
+    }
+
+    /// Begins to record the requests to some volumes, or to all that are there.
+    pub fn start_recording(
+        &mut self,
+        path: &Path,
+        names: Option<&[String]>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        if self.recording.is_some() {
+            return Err("a recording is under way: stop it first".into());
+        }
+        let nodes = match names {
+            None => self.volumes.keys().copied().collect(),
+            Some(names) => names
+                .iter()
+                .map(|name| Ok(self.named(name)?.0))
+                .collect::<Result<Vec<_>, String>>()?,
+        };
+        let recorded = |node| (node, self.volumes[&node].name().to_owned());
+        let volumes = nodes.iter().copied().map(recorded).collect();
+        let about = self.describe(&nodes, now_ns);
+        self.recording = Some(Recording::start(path, volumes, about)?);
+        Ok(())
+    }
+
+    /// Ends the recording.
+    pub fn stop_recording(&mut self) -> Result<Recorded, String> {
+        let recording = self.recording.take().ok_or("no recording is under way")?;
+        Ok(recording.stop())
+    }
+
+    /// What is needed to run recorded requests again: devices, host, credits, compensation.
+    fn describe(&self, nodes: &[u64], now_ns: u64) -> Value {
+        let volumes: Vec<_> = nodes.iter().map(|node| &self.volumes[node]).collect();
+        let devices: Vec<_> = volumes
+            .iter()
+            .map(|volume| volume.timing.config())
+            .collect();
+        let credits: BTreeMap<_, _> = volumes
+            .iter()
+            .map(|volume| (volume.name(), volume.timing.credits(now_ns)))
+            .collect();
+        let (iops, bytes) = self.host.credits_left(now_ns as f64, 0.0, 0.0);
+        let host_credits = iops
+            .or(bytes)
+            .map(|_| json!({"iops": iops, "bytes": bytes}));
+        json!({
+            "version": 1, "seed": self.seed, "host": self.host_config, "devices": devices,
+            "compensation": self.compensation.us(), "credits": credits,
+            "host_credits": host_credits, "dropped": 0
+        })
+    }
+
+    /// The sums of all volumes.
+    pub fn statistics(&self, now_ns: u64) -> Vec<VolumeStatistics<'_>> {
+        let reports = self.volumes.values().map(|volume| {
+            let balance = volume.burst_balance_percent(now_ns);
+            volume.statistics.report(volume.name(), now_ns, balance)
+        });
+        reports.collect()
     }
 
     pub fn status(&self, now_ns: u64) -> Status<'_> {
@@ -233,7 +295,7 @@ impl Store {
             size_bytes: volume.data.size_bytes(),
             resident_bytes: volume.data.resident_bytes(),
             backing: volume.data.status(),
-            counts: &volume.counts,
+            counts: &volume.statistics.counts,
             limits_enabled: !volume.timing.is_unlimited(),
             credits: volume.timing.credits(now_ns),
             volatile: volume.undo.is_some(),
@@ -256,7 +318,7 @@ impl Store {
             .all(|volume| !volume.timing.is_unlimited());
         Status {
             pid: std::process::id(),
-            compensation_us: self.compensation_ns as f64 / 1e3,
+            compensation: self.compensation.us(),
             limits_enabled: all_limited && (self.limits_enabled || !self.volumes.is_empty()),
             host: self.host_config.as_ref(),
             volumes: volumes.collect(),
@@ -394,23 +456,24 @@ pub mod tests {
         let mut slow = device("a");
         slow.member.iops = Some(10.0);
         store.add(&slow, 0).unwrap();
-        store.set_compensation_us(40.0).unwrap();
-        let (compensation_ns, node) = (store.compensation_ns, store.find(b"a").unwrap());
-        let (volume, host, _) = store.parts_mut(node).unwrap();
-        let mut deadline_ns = |offset| {
-            let kind = crate::pending::Kind::Write { length: 8192 };
-            volume.deadline_ns(host, 0, compensation_ns, (kind, offset))
+        let compensate = |store: &mut Store, read_us, write_us| {
+            let wanted = CompensationUs { read_us, write_us };
+            store.set_compensation(wanted).unwrap();
         };
-        assert_eq!(deadline_ns(0), 60_000);
-        assert_eq!(deadline_ns(1 << 20), 90_000_000 + 60_000);
-        store.set_compensation_us(500.0).unwrap();
-        let (volume, host, _) = store.parts_mut(node).unwrap();
-        let kind = crate::pending::Kind::Write { length: 8192 };
-        assert_eq!(
-            volume.deadline_ns(host, 0, 500_000, (kind, 1 << 25)),
-            190_000_000
-        );
-        assert!(store.set_compensation_us(-1.0).is_err());
-        assert!(store.set_compensation_us(f64::NAN).is_err());
+        let node = store.find(b"a").unwrap();
+        let deadline_ns = |store: &mut Store, offset| {
+            let compensation = store.compensation;
+            let (volume, host, _) = store.parts_mut(node).unwrap();
+            let kind = crate::pending::Kind::Write {
+                offset,
+                length: 8192,
+            };
+            volume.submit(host, 0, compensation, kind)
+        };
+        compensate(&mut store, 90.0, 40.0);
+        assert_eq!(deadline_ns(&mut store, 0), 60_000);
+        assert_eq!(deadline_ns(&mut store, 1 << 20), 90_000_000 + 60_000);
+        compensate(&mut store, 0.0, 500.0);
+        assert_eq!(deadline_ns(&mut store, 1 << 25), 190_000_000);
     }
 }

@@ -2,18 +2,19 @@
 
 use std::io;
 
-use pgstow_device::{ConfigError, DeviceConfig, HostCap, Operation, OperationKind, Volume};
-use serde::Serialize;
+use pgstow_device::{ConfigError, DeviceConfig, HostCap, Operation, OperationKind, Volume, Waits};
 
 use crate::backing::Data;
+use crate::compensation::Compensation;
 use crate::fault::VolumeFaults;
 use crate::pending::Kind;
+use crate::statistics::Statistics;
 use crate::undo::UndoLog;
 
 pub struct EmulatedVolume {
     pub data: Data,
     pub timing: Volume,
-    pub counts: Counts,
+    pub statistics: Statistics,
     /// How many have the file open; a loop device is one.
     pub openers: u64,
     /// What was written and not yet flushed; `None` where no cache is to be lost.
@@ -24,27 +25,12 @@ pub struct EmulatedVolume {
     pub faults: Option<Box<VolumeFaults>>,
 }
 
-/// What the volume has done; times are from when a request came to when its reply went.
-#[derive(Debug, Default, Clone, Serialize)]
-pub struct Counts {
-    pub reads: u64,
-    pub writes: u64,
-    pub flushes: u64,
-    pub read_bytes: u64,
-    pub write_bytes: u64,
-    pub read_us_total: f64,
-    pub write_us_total: f64,
-    /// By how much replies went later than the model said, in all.
-    pub late_us_total: f64,
-    pub in_flight: u64,
-}
-
 impl EmulatedVolume {
-    pub fn new(timing: Volume, data: Data) -> Self {
+    pub fn new(timing: Volume, data: Data, now_ns: u64) -> Self {
         Self {
             data,
             timing,
-            counts: Counts::default(),
+            statistics: Statistics::new(now_ns),
             openers: 0,
             undo: None,
             undo_refused_writes: 0,
@@ -88,31 +74,44 @@ impl EmulatedVolume {
         })
     }
 
-    /// When the request is to be answered: as the model says, less what the way itself takes.
+    /// What is left of the burst credits in percent, of all members; `None` for a volume without.
+    pub fn burst_balance_percent(&self, now_ns: u64) -> Option<f64> {
+        let config = self.timing.config();
+        let capacity = config.member.burst.as_ref()?.capacity * f64::from(config.stripes);
+        Some(self.timing.credits(now_ns)? / capacity * 100.0)
+    }
+
+    /// Takes a request in; the answer is when it is to be answered: as the model says, less what
+    /// the way itself takes.
     ///
     /// Only the latency is shortened; the waits before the limits are what they must be.
-    pub fn deadline_ns(
+    pub fn submit(
         &mut self,
         host: &mut HostCap,
         now_ns: u64,
-        compensation_ns: u64,
-        (kind, offset): (Kind, u64),
+        compensation: Compensation,
+        kind: Kind,
     ) -> u64 {
-        let (kind, length) = match kind {
-            Kind::Read { length, .. } => (OperationKind::Read, length),
-            Kind::Write { length } => (OperationKind::Write, length),
-            Kind::Flush => (OperationKind::Flush, 0),
-            Kind::Discard | Kind::Failed(_) => return now_ns,
+        let (operation, offset, length, compensation_ns) = match kind {
+            Kind::Read { offset, length } => {
+                (OperationKind::Read, offset, length, compensation.read_ns)
+            }
+            Kind::Write { offset, length } => {
+                (OperationKind::Write, offset, length, compensation.write_ns)
+            }
+            Kind::Flush => (OperationKind::Flush, 0, 0, 0),
+            Kind::Discard | Kind::Failed(_) => {
+                self.statistics.arrive(now_ns, Waits::default());
+                return now_ns;
+            }
         };
-        let timing = self.timing.schedule(
-            host,
-            now_ns,
-            Operation {
-                kind,
-                offset,
-                length,
-            },
-        );
+        let operation = Operation {
+            kind: operation,
+            offset,
+            length,
+        };
+        let timing = self.timing.schedule(host, now_ns, operation);
+        self.statistics.arrive(now_ns, timing.waits);
         let mut completion_ns = timing.completion_ns;
         if let Some(faults) = &self.faults {
             let latency_ns = completion_ns.saturating_sub(timing.start_ns);
@@ -121,27 +120,5 @@ impl EmulatedVolume {
         completion_ns
             .saturating_sub(compensation_ns)
             .max(timing.start_ns)
-    }
-}
-
-impl Counts {
-    pub fn add(&mut self, kind: Kind, (received_ns, deadline_ns, now_ns): (u64, u64, u64)) {
-        let took_us = now_ns.saturating_sub(received_ns) as f64 / 1e3;
-        match kind {
-            Kind::Read { length, .. } => {
-                self.reads += 1;
-                self.read_bytes += u64::from(length);
-                self.read_us_total += took_us;
-            }
-            Kind::Write { length } => {
-                self.writes += 1;
-                self.write_bytes += u64::from(length);
-                self.write_us_total += took_us;
-            }
-            Kind::Flush => self.flushes += 1,
-            Kind::Discard | Kind::Failed(_) => {}
-        }
-        self.late_us_total += now_ns.saturating_sub(deadline_ns) as f64 / 1e3;
-        self.in_flight -= 1;
     }
 }

@@ -182,5 +182,8 @@ def _summary(status: "EmulatorStatus") -> str:
         from pgstow.emulate import describe_cap
 
         parts.append(f"host cap {describe_cap(status.host_cap)}")
-    parts.append(f"{status.compensation_us:.0f} µs taken off for the way to the server and back")
+    if status.compensation is not None:
+        read_us, write_us = status.compensation.read_us, status.compensation.write_us
+        parts.append(f"the way there and back, {read_us:.0f} µs for reads and {write_us:.0f} µs")
+        parts[-1] += " for writes, is taken off"
     return "; ".join(parts)

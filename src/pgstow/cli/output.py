@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
+    from rich.table import Table
 
     from pgstow.model import Warning
 
@@ -45,6 +46,19 @@ def print_warnings(warnings: "Iterable[Warning]") -> None:
     for warning in warnings:
         remedy = f"; {warning.remedy}" if warning.remedy else ""
         target.print(f"[yellow]warning:[/] {escape(warning.message + remedy)}", soft_wrap=True)
+
+
+def table(columns: "Sequence[str]", rows: "Iterable[Sequence[str]]") -> "Table":
+    """A plain table: names at the left, and numbers at the right of all other columns."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False)
+    for number, title in enumerate(columns):
+        made.add_column(title, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(escape(cell) for cell in row))
+    return made
 
 
 @contextmanager

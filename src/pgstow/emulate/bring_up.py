@@ -239,9 +239,10 @@ class _Run:
 
     def calibrate(self) -> None:
         self.control.set_host(None)
-        compensation_us = calibrate.calibrate(self.directory)
+        calibration = calibrate.calibrate(self.directory)
+        self.warnings += calibration.warnings
         self.control.set_host(self.state.host_cap)
-        self.note(replace(self.state, compensation_us=compensation_us))
+        self.note(replace(self.state, compensation=calibration.compensation))
 
     def add(self, entry: Wanted) -> None:
         self.note_volume(entry.entry)

@@ -1,7 +1,8 @@
 """Measure what this machine itself adds to a volume's latency, so that it can be taken off.
 
-A read takes the way through the block layer, the loop device, FUSE and a timer on top of the
-latency asked for; how long that takes is the machine's, so it is measured at each start.
+A request takes the way through the block layer, the loop device, FUSE and a timer on top of the
+latency asked for; how long that takes is the machine's, and a write's is not a read's, so both are
+measured at each start.
 """
 
 import mmap
@@ -9,16 +10,20 @@ import os
 import random
 import statistics
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from pgstow.emulate.control import Control
+from pgstow.emulate.control import Compensation, Control
 from pgstow.emulate.state import StateDirectory
 from pgstow.host import loops
-from pgstow.model import Device, Latency, Member
+from pgstow.model import Device, Latency, Member, Warning
 from pgstow.units import BLOCK_BYTES, KIB, MIB, Bytes
 
 CALIBRATION_VOLUME = "_calibration"  # a name that no layout's volume can have
 LATENCY_US = 1000.0
-SAMPLES = 300
+BATCHES, BATCH = 6, 50
+# A quiet machine's batches lie closer together than this.
+QUIET_US = 40.0
 MAX_REQUEST_BYTES = 256 * KIB
 _DEVICE = Device(
     name=CALIBRATION_VOLUME,
@@ -34,25 +39,53 @@ _DEVICE = Device(
 )
 
 
-def calibrate(directory: StateDirectory) -> float:
-    """Find the compensation in µs and set it on the server, which must have no host cap yet."""
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is to be taken off, and how far apart batches of the same request lay."""
+
+    compensation: Compensation
+    spread_us: float
+
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        """That the machine was busy, if it was."""
+        if self.spread_us <= QUIET_US:
+            return ()
+        return (
+            Warning(
+                "busy-while-calibrating",
+                "the machine was busy while its own latency was measured: batches of the same"
+                f" request lay {self.spread_us:.0f} µs apart",
+                "latencies may be off by as much; run pgstow emulate down and up when it is quiet",
+            ),
+        )
+
+
+def calibrate(directory: StateDirectory) -> Calibration:
+    """Find the compensation and set it on the server, which must have no host cap yet."""
     control = Control(directory.control)
     clean(directory)
-    control.set_compensation(0.0)
+    control.set_compensation(Compensation())
     control.add(_DEVICE)
     control.set_limits(True, CALIBRATION_VOLUME)
     try:
         loop = loops.attach(
             directory.mountpoint / CALIBRATION_VOLUME, max_request_bytes=MAX_REQUEST_BYTES
         )
-        compensation_us = 0.0
+        found = Compensation()
+        spread_us = 0.0
         for _ in range(2):  # the second corrects what the first leaves
-            excess_us = statistics.median(_read_us(loop.device)) - LATENCY_US
-            compensation_us = max(0.0, compensation_us + excess_us)
-            control.set_compensation(compensation_us)
+            read_us, read_spread_us = _latency_us(loop.device, os.preadv, os.O_RDONLY)
+            write_us, write_spread_us = _latency_us(loop.device, os.pwritev, os.O_WRONLY)
+            found = Compensation(
+                max(0.0, found.read_us + read_us - LATENCY_US),
+                max(0.0, found.write_us + write_us - LATENCY_US),
+            )
+            spread_us = max(read_spread_us, write_spread_us)
+            control.set_compensation(found)
     finally:
         clean(directory)
-    return compensation_us
+    return Calibration(found, spread_us)
 
 
 def clean(directory: StateDirectory) -> None:
@@ -64,19 +97,28 @@ def clean(directory: StateDirectory) -> None:
         control.remove(CALIBRATION_VOLUME)
 
 
-def _read_us(device: str) -> list[float]:
-    """Times of random reads of one block, one after another, past the page cache."""
-    chooser = random.Random(SAMPLES)  # noqa: S311  (offsets, no secrets)
+def _latency_us(
+    device: str, request: Callable[[int, list[mmap.mmap], int], int], mode: int
+) -> tuple[float, float]:
+    """The median latency of one request at a time, and the spread of batches of them.
+
+    Other work on the machine only ever adds, and comes in spells: so the second least of the
+    batches' medians is taken.
+    """
+    chooser = random.Random(BATCH)  # noqa: S311  (offsets, no secrets)
     blocks = _DEVICE.size_bytes // BLOCK_BYTES
-    times_us = []
-    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    descriptor = os.open(device, mode | os.O_DIRECT | os.O_CLOEXEC)
     try:
         with mmap.mmap(-1, BLOCK_BYTES) as buffer:  # page-aligned, as direct I/O asks
-            for _ in range(SAMPLES):
+
+            def once_us() -> float:
                 offset = chooser.randrange(blocks) * BLOCK_BYTES
                 started = time.perf_counter()
-                os.preadv(descriptor, [buffer], offset)
-                times_us.append((time.perf_counter() - started) * 1e6)
+                request(descriptor, [buffer], offset)
+                return (time.perf_counter() - started) * 1e6
+
+            batches = [[once_us() for _ in range(BATCH)] for _ in range(BATCHES)]
+            medians_us = sorted(statistics.median(batch) for batch in batches)
     finally:
         os.close(descriptor)
-    return times_us
+    return medians_us[1], medians_us[-2] - medians_us[1]

@@ -33,6 +33,14 @@ class RefusedError(HostError):
 
 
 @dataclass(frozen=True, slots=True)
+class Compensation:
+    """What is taken off latencies: what the way to the server and back takes by itself."""
+
+    read_us: float = 0.0
+    write_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Modification:
     """A modification that is under way; ``progress`` goes from 0 to 1."""
 
@@ -115,7 +123,7 @@ class ServerStatus:
     """The server's answer to ``status``."""
 
     pid: int
-    compensation_us: float
+    compensation: Compensation
     limits_enabled: bool
     host: HostCap | None
     volumes: tuple[ServerVolume, ...]
@@ -124,6 +132,67 @@ class ServerStatus:
     def find(self, name: str) -> ServerVolume | None:
         """The volume of that name, if it is up."""
         return next((volume for volume in self.volumes if volume.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Requests that took ``low_us`` or longer and less than ``high_us``; None: no end."""
+
+    low_us: int
+    high_us: int | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExceededUs:
+    """For how long demand was beyond each limit."""
+
+    volume_iops: float
+    volume_throughput: float
+    instance_iops: float
+    instance_throughput: float
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeCounters:
+    """What one volume has done since it was made; ``queue_us_total`` is length times time."""
+
+    name: str
+    reads: int
+    writes: int
+    flushes: int
+    read_bytes: int
+    write_bytes: int
+    read_us_total: float
+    write_us_total: float
+    idle_us_total: float
+    queue_length: int
+    queue_us_total: float
+    exceeded_us: ExceededUs
+    read_latency_histogram: tuple[Bin, ...]
+    write_latency_histogram: tuple[Bin, ...]
+    burst_balance_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatistics:
+    """The server's answer to ``stats``: sums since its volumes were made."""
+
+    uptime_s: float
+    volumes: tuple[VolumeCounters, ...]
+
+    def find(self, name: str) -> VolumeCounters | None:
+        """The volume of that name, if it is up."""
+        return next((volume for volume in self.volumes if volume.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """How many requests a recording has, and how many came faster than they could be kept."""
+
+    path: Path
+    records: int
+    dropped: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +210,8 @@ class FileBacking:
 
 _STATUS = TypeAdapter(ServerStatus)
 _INJECTED = TypeAdapter(Injected)
+_STATISTICS = TypeAdapter(ServerStatistics)
+_RECORDED = TypeAdapter(Recorded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +266,22 @@ class Control:
         only = {} if name is None else {"name": name}
         self._ask({"command": "limits", "enabled": enabled, **only})
 
-    def set_compensation(self, compensation_us: float) -> None:
-        """Change what is taken off each operation's latency for the way to the server and back."""
-        self._ask({"command": "compensation", "us": compensation_us})
+    def set_compensation(self, compensation: Compensation) -> None:
+        """Change what is taken off latencies."""
+        self._ask({"command": "compensation", **asdict(compensation)})
+
+    def statistics(self) -> ServerStatistics:
+        """What each volume has done, in full."""
+        return _STATISTICS.validate_python(self._ask({"command": "stats"}))
+
+    def start_recording(self, path: Path, volumes: Sequence[str] | None = None) -> None:
+        """Record every request to some volumes, or all, into a new CSV file."""
+        names = None if volumes is None else list(volumes)
+        self._ask({"command": "trace", "path": str(path.absolute()), "volumes": names})
+
+    def stop_recording(self) -> Recorded:
+        """End the recording. The file is whole when there is another beside it, PATH.json."""
+        return _RECORDED.validate_python(self._ask({"command": "trace", "path": None}))
 
     def set_volatile(self, enabled: bool, name: str | None = None) -> None:
         """Keep what is not flushed undoable, of one volume or of all, those to come too.

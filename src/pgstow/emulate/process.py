@@ -44,7 +44,6 @@ def start(directory: StateDirectory, host_cap: HostCap | None) -> ServerStatus:
         "control": str(directory.control),
         "host": None if host_cap is None else asdict(host_cap),
         "seed": _SEED,
-        "compensation_us": 0.0,
         "volumes": [],
     }
     write_atomically(directory.config_file, json.dumps(config, indent=2).encode())

@@ -118,7 +118,7 @@ def _server(state: State, host_cap: HostCap | None, is_running: bool) -> list[Ac
     actions = []
     if not is_running:
         actions.append(Action("start server", "start the emulator's server"))
-    if not is_running or state.compensation_us is None:
+    if not is_running or state.compensation is None:
         text = "measure this machine's own latency, to take it off the volumes'"
         actions.append(Action("calibrate", text))
     if state.host_cap != host_cap:

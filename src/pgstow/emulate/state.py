@@ -12,13 +12,14 @@ from typing import IO
 from pydantic import TypeAdapter, ValidationError
 
 from pgstow.emulate.backing import MEMORY, Backing
+from pgstow.emulate.control import Compensation
 from pgstow.host.loops import Loop
 from pgstow.host.processes import ProcessIdentity
 from pgstow.model import Device, HostCap, HostSpec, Volume
 from pgstow.model.errors import HostError
 
 DEFAULT_STATE_DIRECTORY = Path("/run/pgstow/emulator")
-STATE_VERSION = 1
+STATE_VERSION = 2
 _SOCKET_PATH_MAX = 107  # sockaddr_un.sun_path, less its NUL
 _LOCK_PATIENCE_S = 30.0
 _LOCK_POLL_S = 0.05
@@ -42,7 +43,7 @@ class State:
     """All of it. ``boot_id`` tells a state left over from before a reboot."""
 
     boot_id: str
-    compensation_us: float | None = None  # None: not calibrated yet
+    compensation: Compensation | None = None  # None: not calibrated yet
     host_cap: HostCap | None = None
     volumes: tuple[VolumeState, ...] = ()
     version: int = STATE_VERSION

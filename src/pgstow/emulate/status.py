@@ -5,7 +5,13 @@ from pathlib import Path
 
 from pgstow.emulate import process
 from pgstow.emulate.backing import MEMORY, Backing
-from pgstow.emulate.control import Control, Modification, ServerFault, ServerStatus
+from pgstow.emulate.control import (
+    Compensation,
+    Control,
+    Modification,
+    ServerFault,
+    ServerStatus,
+)
 from pgstow.emulate.reconcile import Action
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.host import loops
@@ -62,7 +68,7 @@ class EmulatorStatus:
     state_directory: str
     is_running: bool
     pid: int | None
-    compensation_us: float | None
+    compensation: Compensation | None
     limits_enabled: bool | None
     host_cap: HostCap | None
     volumes: tuple[VolumeStatus, ...]
@@ -81,7 +87,7 @@ def read_status(state_directory: Path) -> EmulatorStatus:
         state_directory=str(directory.path),
         is_running=server is not None,
         pid=None if server is None else server.pid,
-        compensation_us=None if server is None else server.compensation_us,
+        compensation=None if server is None else server.compensation,
         limits_enabled=None if server is None else server.limits_enabled,
         host_cap=None if server is None else server.host,
         volumes=tuple(_volume(entry, server) for entry in volumes),

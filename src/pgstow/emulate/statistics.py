@@ -1,0 +1,165 @@
+"""What emulated volumes have done, under the names that users know from EBS: pure.
+
+CloudWatch's metrics are of an interval and so need two samples; the fields of the EBS NVMe log
+page (0xD0, what ``nvme amzn stats`` and ``ebsnvme stats`` print) are sums since the volume was
+made. docs/reference/emulator-statistics.md says how each is reckoned.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgstow.emulate.control import Bin, VolumeCounters
+from pgstow.model import Device
+
+# A check is 1 where demand was beyond the limit for this share of the interval. CloudWatch says
+# "consistently ... within the last minute" and no number: this one is ours.
+EXCEEDED_SHARE = 0.5
+UNITS: Mapping[str, str] = {
+    "VolumeReadOps": "Count",
+    "VolumeWriteOps": "Count",
+    "VolumeReadBytes": "Bytes",
+    "VolumeWriteBytes": "Bytes",
+    "VolumeTotalReadTime": "Seconds",
+    "VolumeTotalWriteTime": "Seconds",
+    "VolumeIdleTime": "Seconds",
+    "VolumeQueueLength": "Count",
+    "VolumeThroughputPercentage": "Percent",
+    "BurstBalance": "Percent",
+    "VolumeIOPSExceededCheck": "None",
+    "VolumeThroughputExceededCheck": "None",
+    "InstanceEBSIOPSExceededCheck": "None",
+    "InstanceEBSThroughputExceededCheck": "None",
+    "VolumeStalledIOCheck": "None",
+    "VolumeAvgReadLatency": "Milliseconds",
+    "VolumeAvgWriteLatency": "Milliseconds",
+    "VolumeAvgIOPS": "Count/Second",
+    "VolumeAvgThroughput": "Bytes/Second",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeMetrics:
+    """CloudWatch's metrics of one volume over an interval; what it does not have is left out."""
+
+    name: str
+    seconds: float
+    metrics: Mapping[str, float]
+
+
+def cloudwatch(
+    before: VolumeCounters,
+    after: VolumeCounters,
+    seconds: float,
+    device: Device,
+    *,
+    has_provisioned_iops: bool = False,
+) -> VolumeMetrics:
+    """The metrics of the ``seconds`` between two samples of one volume.
+
+    ``has_provisioned_iops`` says that the type is io1 or io2, which alone have
+    VolumeThroughputPercentage.
+    """
+    assert seconds > 0, "an interval has a length"
+    reads, writes = after.reads - before.reads, after.writes - before.writes
+    read_bytes = after.read_bytes - before.read_bytes
+    write_bytes = after.write_bytes - before.write_bytes
+    read_us = after.read_us_total - before.read_us_total
+    write_us = after.write_us_total - before.write_us_total
+    past, present = before.exceeded_us, after.exceeded_us
+    metrics = {
+        "VolumeReadOps": float(reads),
+        "VolumeWriteOps": float(writes),
+        "VolumeReadBytes": float(read_bytes),
+        "VolumeWriteBytes": float(write_bytes),
+        "VolumeTotalReadTime": read_us / 1e6,
+        "VolumeTotalWriteTime": write_us / 1e6,
+        "VolumeIdleTime": (after.idle_us_total - before.idle_us_total) / 1e6,
+        "VolumeQueueLength": (after.queue_us_total - before.queue_us_total) / 1e6 / seconds,
+        "VolumeIOPSExceededCheck": _check(present.volume_iops - past.volume_iops, seconds),
+        "VolumeThroughputExceededCheck": _check(
+            present.volume_throughput - past.volume_throughput, seconds
+        ),
+        "InstanceEBSIOPSExceededCheck": _check(present.instance_iops - past.instance_iops, seconds),
+        "InstanceEBSThroughputExceededCheck": _check(
+            present.instance_throughput - past.instance_throughput, seconds
+        ),
+        "VolumeStalledIOCheck": float(_is_stalled(before, after)),
+        "VolumeAvgIOPS": (reads + writes) / seconds,
+        "VolumeAvgThroughput": (read_bytes + write_bytes) / seconds,
+    }
+    if reads:
+        metrics["VolumeAvgReadLatency"] = read_us / 1e3 / reads
+    if writes:
+        metrics["VolumeAvgWriteLatency"] = write_us / 1e3 / writes
+    if after.burst_balance_percent is not None:
+        metrics["BurstBalance"] = after.burst_balance_percent
+    if has_provisioned_iops and device.iops is not None:
+        metrics["VolumeThroughputPercentage"] = (reads + writes) / seconds / device.iops * 100
+    return VolumeMetrics(after.name, seconds, metrics)
+
+
+def _check(exceeded_us: float, seconds: float) -> float:
+    return float(exceeded_us / 1e6 >= EXCEEDED_SHARE * seconds)
+
+
+def _is_stalled(before: VolumeCounters, after: VolumeCounters) -> bool:
+    """Whether something waited all the while and nothing was done."""
+    done = after.reads + after.writes + after.flushes
+    is_waiting = before.queue_length > 0 and after.queue_length > 0
+    return is_waiting and done == before.reads + before.writes + before.flushes
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """The EBS NVMe log page of one volume: sums since it was made; times in microseconds."""
+
+    name: str
+    total_read_ops: int
+    total_write_ops: int
+    total_read_bytes: int
+    total_write_bytes: int
+    total_read_time: float
+    total_write_time: float
+    ebs_volume_performance_exceeded_iops: float
+    ebs_volume_performance_exceeded_tp: float
+    ec2_instance_ebs_performance_exceeded_iops: float
+    ec2_instance_ebs_performance_exceeded_tp: float
+    volume_queue_length: int
+    read_io_latency_histogram: tuple[Bin, ...]
+    write_io_latency_histogram: tuple[Bin, ...]
+
+
+def log_page(counters: VolumeCounters) -> LogPage:
+    """The counters under the log page's names."""
+    exceeded = counters.exceeded_us
+    return LogPage(
+        name=counters.name,
+        total_read_ops=counters.reads,
+        total_write_ops=counters.writes,
+        total_read_bytes=counters.read_bytes,
+        total_write_bytes=counters.write_bytes,
+        total_read_time=counters.read_us_total,
+        total_write_time=counters.write_us_total,
+        ebs_volume_performance_exceeded_iops=exceeded.volume_iops,
+        ebs_volume_performance_exceeded_tp=exceeded.volume_throughput,
+        ec2_instance_ebs_performance_exceeded_iops=exceeded.instance_iops,
+        ec2_instance_ebs_performance_exceeded_tp=exceeded.instance_throughput,
+        volume_queue_length=counters.queue_length,
+        read_io_latency_histogram=counters.read_latency_histogram,
+        write_io_latency_histogram=counters.write_latency_histogram,
+    )
+
+
+def percentile_us(histogram: tuple[Bin, ...], share: float) -> float | None:
+    """The latency that ``share`` of the requests stayed below, evenly spread within each bin.
+
+    None where there was no request. A bin is a factor of two wide, so the answer is no better.
+    """
+    total = sum(one.count for one in histogram)
+    left = share * total
+    for one in histogram:
+        if one.count and left <= one.count:
+            high_us = one.low_us * 2 if one.high_us is None else one.high_us
+            return one.low_us + (high_us - one.low_us) * left / one.count
+        left -= one.count
+    return None

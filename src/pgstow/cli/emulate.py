@@ -59,6 +59,15 @@ def up(
         bool,
         typer.Option("--thin", help="Volumes may be larger than what there is to make them of."),
     ] = False,
+    metrics: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /metrics for Prometheus and /stats.json on 127.0.0.1; 0 takes any port.",
+        ),
+    ] = None,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
@@ -103,6 +112,7 @@ def up(
             owner=owner,
             choice=choice,
             thin=thin,
+            metrics_port=metrics,
             progress=update,
         )
     output.print_warnings(warnings)

@@ -182,6 +182,8 @@ def _summary(status: "EmulatorStatus") -> str:
         from pgstow.emulate import describe_cap
 
         parts.append(f"host cap {describe_cap(status.host_cap)}")
+    if status.metrics_port is not None:
+        parts.append(f"metrics at http://127.0.0.1:{status.metrics_port}/metrics")
     if status.compensation is not None:
         read_us, write_us = status.compensation.read_us, status.compensation.write_us
         parts.append(f"the way there and back, {read_us:.0f} µs for reads and {write_us:.0f} µs")

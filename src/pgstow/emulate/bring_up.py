@@ -22,6 +22,7 @@ from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
 from pgstow.host import loops, mounts, processes, programs
 from pgstow.model import Device, HostCap, Layout, Warning
+from pgstow.model.errors import UserError
 
 Progress = Callable[[float, float], None]
 
@@ -54,6 +55,7 @@ def up(
     owner: str | None = None,
     choice: Choice | None = None,
     thin: bool = True,
+    metrics_port: int | None = None,
     progress: Progress | None = None,
 ) -> EmulatorStatus:
     """Make the volumes of a layout be there, limited and mounted, and nothing else changed.
@@ -76,7 +78,8 @@ def up(
         actions = _plan(seen, wanted, host_cap, prune)
         state = seen.state if seen.is_running else None
         state = replace(state or State(processes.boot_id()), host=layout.host)
-        run = _Run(directory, state, wanted, host_cap, owner_ids, warnings)
+        _refuse_other_metrics(directory, seen, metrics_port)
+        run = _Run(directory, state, wanted, host_cap, owner_ids, warnings, metrics_port)
         if seen.is_running and seen.state != state:
             run.note()
         for done, action in enumerate(actions):
@@ -85,6 +88,16 @@ def up(
             run.act(action)
         status = read_status(directory.path)
     return replace(status, actions=actions, warnings=(*run.warnings, *status.warnings))
+
+
+def _refuse_other_metrics(directory: StateDirectory, seen: "_Seen", port: int | None) -> None:
+    present = process.metrics_port(directory) if seen.is_running else port
+    if port is not None and (present is None or port not in (0, present)):
+        where = "no metrics" if present is None else f"metrics on port {present}"
+        raise UserError(
+            f"the emulator's server runs with {where}, which only its start decides",
+            "run pgstow emulate down first",
+        )
 
 
 def _pair(
@@ -182,6 +195,7 @@ class _Run:
     host_cap: HostCap | None
     owner: tuple[int, int] | None  # uid, gid
     warnings: list[Warning] = field(default_factory=list)
+    metrics_port: int | None = None
 
     @property
     def control(self) -> Control:
@@ -202,7 +216,7 @@ class _Run:
                 self.warnings += take_down.clear(self.directory).warnings
             case "start server":
                 self.note()
-                process.start(self.directory, None)
+                process.start(self.directory, None, self.metrics_port)
             case "calibrate":
                 self.calibrate()
             case "set host cap":

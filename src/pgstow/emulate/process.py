@@ -36,8 +36,21 @@ def running(directory: StateDirectory) -> ServerStatus | None:
         return None
 
 
-def start(directory: StateDirectory, host_cap: HostCap | None) -> ServerStatus:
-    """Start a server without volumes and wait until it answers."""
+def metrics_port(directory: StateDirectory) -> int | None:
+    """The port on loopback where the server answers with its metrics; None: it does not."""
+    try:
+        return int(directory.metrics_file.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def start(
+    directory: StateDirectory, host_cap: HostCap | None, metrics_port: int | None = None
+) -> ServerStatus:
+    """Start a server without volumes and wait until it answers.
+
+    ``metrics_port`` is where it is to answer with its statistics over HTTP; 0 is any.
+    """
     directory.mountpoint.mkdir(parents=True, exist_ok=True)
     config: dict[str, object] = {
         "mountpoint": str(directory.mountpoint),
@@ -50,7 +63,10 @@ def start(directory: StateDirectory, host_cap: HostCap | None) -> ServerStatus:
     with directory.log_file.open("wb") as log:
         # It returns at once: the server itself is this child's child, in a session of its own.
         starter = subprocess.run(
-            [sys.executable, "-m", "pgstow.emulate.server", str(directory.path)],
+            [
+                *(sys.executable, "-m", "pgstow.emulate.server", str(directory.path)),
+                *([] if metrics_port is None else [str(metrics_port)]),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

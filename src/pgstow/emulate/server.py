@@ -1,4 +1,4 @@
-"""The emulator's server process: ``python -m pgstow.emulate.server STATE_DIRECTORY``.
+"""The emulator's server process: ``python -m pgstow.emulate.server STATE_DIRECTORY [PORT]``.
 
 It leaves its starter's session, says who it is in the pid file under a lock that it keeps while
 it lives, and then serves until it is told to stop.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgstow.emulate.state import StateDirectory, write_identity
 from pgstow.host import processes
+from pgstow.model.errors import HostError
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +29,8 @@ def main(arguments: list[str]) -> int:
         print(f"a server already runs in {directory.path}", file=sys.stderr)
         return 1
     os.umask(0o077)
-    directory.control.unlink(missing_ok=True)  # of a server that was killed
+    for leftover in (directory.control, directory.metrics_file):  # of a server that was killed
+        leftover.unlink(missing_ok=True)
     identity = processes.identify(os.getpid())
     assert identity is not None
     os.ftruncate(descriptor, 0)
@@ -37,11 +39,25 @@ def main(arguments: list[str]) -> int:
     from pgstow import _native
 
     try:
+        if arguments[1:]:
+            _serve_metrics(directory, int(arguments[1]))
         _native.serve(config)
+    except HostError as error:
+        print(error.message, file=sys.stderr)
+        return 1
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)  # into the log, whose last line the starter shows
         return 1
     return 0
+
+
+def _serve_metrics(directory: StateDirectory, port: int) -> None:
+    """Answer with the statistics over HTTP, from a thread that the volumes never wait for."""
+    from pgstow.emulate import metrics
+    from pgstow.emulate.control import Control
+
+    port = metrics.start(Control(directory.control).statistics, port)
+    directory.metrics_file.write_text(f"{port}\n")
 
 
 if __name__ == "__main__":

@@ -116,6 +116,11 @@ class StateDirectory:
         return self.path / "control.sock"
 
     @property
+    def metrics_file(self) -> Path:
+        """The port on loopback where the server answers with its metrics, if it does."""
+        return self.path / "metrics.port"
+
+    @property
     def mountpoint(self) -> Path:
         """Where the server's files are: one per volume."""
         return self.path / "volumes"

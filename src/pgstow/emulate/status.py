@@ -69,6 +69,7 @@ class EmulatorStatus:
     is_running: bool
     pid: int | None
     compensation: Compensation | None
+    metrics_port: int | None
     limits_enabled: bool | None
     host_cap: HostCap | None
     volumes: tuple[VolumeStatus, ...]
@@ -87,6 +88,7 @@ def read_status(state_directory: Path) -> EmulatorStatus:
         state_directory=str(directory.path),
         is_running=server is not None,
         pid=None if server is None else server.pid,
+        metrics_port=None if server is None else process.metrics_port(directory),
         compensation=None if server is None else server.compensation,
         limits_enabled=None if server is None else server.limits_enabled,
         host_cap=None if server is None else server.host,

@@ -140,7 +140,13 @@ def _unmount_files(directory: StateDirectory, cleanup: Cleanup) -> None:
 
 
 def _remove_files(directory: StateDirectory) -> None:
-    for path in (directory.control, directory.pid_file, directory.config_file, directory.log_file):
+    for path in (
+        directory.control,
+        directory.pid_file,
+        directory.config_file,
+        directory.metrics_file,
+        directory.log_file,
+    ):
         path.unlink(missing_ok=True)
     if directory.mountpoint.exists():
         directory.mountpoint.rmdir()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgstow.emulate import emulated_volumes, read_status
+from pgstow.emulate.control import Compensation
 from pgstow.emulate.state import State, StateDirectory, VolumeState, write_atomically
 from pgstow.emulate.volumes import check_mount_point, missing_directories, remove_directories
 from pgstow.host import mounts, processes, programs
@@ -35,7 +36,9 @@ def test_the_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
     entry = VolumeState(
         VOLUME, DEVICE, Loop("/dev/loop7", 99, "/f"), GIB, True, ("/mnt/pgstow-none",)
     )
-    state = State("boot", 131.5, HostCap(12_000, None, 40_000, None, 0.25), (entry,))
+    state = State(
+        "boot", Compensation(131.5, 150.0), HostCap(12_000, None, 40_000, None, 0.25), (entry,)
+    )
     directory.write(state)
     assert directory.read() == state
     assert directory.read().volumes[0].device == DEVICE
@@ -74,7 +77,7 @@ def test_status_and_mapping_of_an_emulator_that_never_was(tmp_path: Path) -> Non
 
 def test_volumes_without_their_server_have_unknown_counters(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path)
-    directory.write(State("boot", 131.5, None, (VolumeState(VOLUME, DEVICE),)))
+    directory.write(State("boot", Compensation(131.5, 150.0), None, (VolumeState(VOLUME, DEVICE),)))
     status = read_status(tmp_path)
     assert status.volumes[0].reads is None
     assert [warning.code for warning in status.warnings] == ["server-gone"]

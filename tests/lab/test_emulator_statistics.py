@@ -1,0 +1,143 @@
+"""What emulated volumes say they have done, against what was done."""
+
+import os
+import threading
+import urllib.request
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pgstow.emulate import watch
+from pgstow.emulate.control import Control
+from pgstow.emulate.statistics import VolumeMetrics, log_page
+from pgstow.model import HostCap, HostError, UserError
+from pgstow.prediction.replay import replay
+from pgstow.trace_file import read_recording
+from pgstow.units import MIB
+
+Fio = Callable[..., dict[str, Any]]
+BLOCK = 8192
+
+
+def busy(fio: Fio, device: Path, seconds: float, **options: Any) -> threading.Thread:
+    """A load on a device itself, under way."""
+    arguments = {"seconds": seconds, "filename": str(device), "ramp_time": 0, "bs": "8k", **options}
+    load = threading.Thread(target=fio, args=(device.parent,), kwargs=arguments)
+    load.start()
+    return load
+
+
+def interval(state: Path, seconds: float) -> dict[str, VolumeMetrics]:
+    """The metrics of one interval, by volume."""
+    (metrics,) = list(watch.watch(state, seconds, 1))
+    return {volume.name: volume for volume in metrics}
+
+
+def test_requests_and_bytes_are_counted(lab: Any) -> None:
+    lab.want("data")
+    device = Path(lab.up().volumes[0].loop_device)
+    before = watch.read_statistics(lab.state).volumes[0]
+    descriptor = os.open(device, os.O_RDWR | os.O_DIRECT)
+    with open(descriptor, "r+b", buffering=0) as file:
+        import mmap
+
+        with mmap.mmap(-1, BLOCK) as buffer:
+            for block in range(10):
+                os.preadv(descriptor, [buffer], block * 512 * BLOCK)
+            for block in range(5):
+                os.pwritev(descriptor, [buffer], block * 512 * BLOCK + 256 * MIB)
+        os.fsync(file.fileno())
+    after = watch.read_statistics(lab.state).volumes[0]
+    assert after.reads - before.reads == 10
+    assert after.read_bytes - before.read_bytes == 10 * BLOCK
+    assert after.writes - before.writes == 5
+    assert after.write_bytes - before.write_bytes == 5 * BLOCK
+    assert after.flushes - before.flushes >= 1
+    page = log_page(after)
+    assert sum(one.count for one in page.read_io_latency_histogram) == after.reads
+    assert sum(one.count for one in page.write_io_latency_histogram) == after.writes
+    assert page.volume_queue_length == 0
+
+
+def test_a_check_is_one_beyond_a_limit_and_zero_within(lab: Any, fio: Fio) -> None:
+    lab.want("data", iops=1000.0)
+    lab.want("idle", iops=1000.0)
+    device = Path(lab.up().volumes[0].loop_device)
+    load = busy(fio, device, 3, rw="randread", iodepth=16)
+    found = interval(lab.state, 1.5)
+    load.join()
+    metrics = found["data"].metrics
+    assert metrics["VolumeIOPSExceededCheck"] == 1
+    assert metrics["VolumeThroughputExceededCheck"] == 0
+    assert metrics["InstanceEBSIOPSExceededCheck"] == 0
+    assert metrics["VolumeQueueLength"] == pytest.approx(16, abs=4)
+    assert metrics["VolumeAvgIOPS"] < 1100
+    idle = found["idle"].metrics
+    assert idle["VolumeIdleTime"] == pytest.approx(found["idle"].seconds)
+    assert idle["VolumeIOPSExceededCheck"] == 0
+    load = busy(fio, device, 3, rw="randread", iodepth=1, rate_iops=100)
+    within = interval(lab.state, 1.5)["data"].metrics
+    load.join()
+    assert within["VolumeIOPSExceededCheck"] == 0
+    assert within["VolumeAvgIOPS"] > 10
+
+
+def test_the_hosts_limit_is_told_from_the_volumes(lab: Any, fio: Fio) -> None:
+    lab.want("data", iops=5000.0)
+    lab.cap = HostCap(1000.0, None)
+    device = Path(lab.up().volumes[0].loop_device)
+    load = busy(fio, device, 3, rw="randread", iodepth=16)
+    metrics = interval(lab.state, 1.5)["data"].metrics
+    load.join()
+    assert metrics["InstanceEBSIOPSExceededCheck"] == 1
+    assert metrics["VolumeIOPSExceededCheck"] == 0
+
+
+def test_prometheus_is_served_while_the_server_lives(lab: Any) -> None:
+    lab.want("data")
+    port = lab.up(metrics_port=0).metrics_port
+    assert port
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(url) as answer:
+        families = {one.name for one in text_string_to_metric_families(answer.read().decode())}
+    assert {"pgstow_volume_read_ops", "pgstow_volume_write_latency_seconds"} <= families
+    assert lab.up(metrics_port=0).metrics_port == port
+    with pytest.raises(UserError, match=f"metrics on port {port}"):
+        lab.up(metrics_port=port + 1 if port < 65535 else 1)
+
+
+def test_a_port_in_use_is_said_in_one_line(lab: Any) -> None:
+    import socket
+
+    lab.want("data")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(HostError, match=f"port {port} of 127.0.0.1 cannot be had") as refused:
+            lab.up(metrics_port=port)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("depth", [1, 32])
+def test_a_recording_run_again_in_virtual_time_takes_as_long(
+    lab: Any, fio: Fio, tmp_path: Path, depth: int
+) -> None:
+    lab.want("data", iops=3000.0)
+    device = Path(lab.up().volumes[0].loop_device)
+    trace = tmp_path / "trace.csv"
+    watch.start_recording(lab.state, trace)
+    with pytest.raises(HostError, match="under way"):
+        watch.start_recording(lab.state, tmp_path / "other.csv")
+    busy(fio, device, 4, rw="randrw", rwmixread=70, iodepth=depth).join()
+    recorded = watch.stop_recording(lab.state)
+    assert recorded.path == trace
+    assert recorded.dropped == 0
+    assert len(trace.read_text().splitlines()) == recorded.records + 1
+    about = read_recording(trace)
+    assert about.compensation == asdict(Control(lab.directory.control).status().compensation)
+    result = replay(trace, about.initial_devices(), about.initial_host(), seed=7)
+    for row in result.rows:
+        assert row.replayed.mean_us == pytest.approx(row.recorded.mean_us, rel=0.15)

@@ -386,3 +386,119 @@ impl Store {
         self.faults.changed = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::MemoryGuard;
+    use crate::store::tests::device;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn store() -> Store {
+        let mut store = Store::new(MemoryGuard::new(0), 1);
+        store.add(&device("data"), 0).unwrap();
+        store.add(&device("wal"), 0).unwrap();
+        store
+    }
+
+    fn order(fault: Fault, volumes: Option<&str>) -> Order {
+        Order {
+            fault,
+            volumes: volumes.map(|name| vec![name.to_owned()]),
+            after_s: 0.0,
+            for_s: None,
+        }
+    }
+
+    fn volume<'a>(store: &'a Store, name: &str) -> &'a EmulatedVolume {
+        store.get(store.find(name.as_bytes()).unwrap()).unwrap()
+    }
+
+    fn stalled(store: &Store, name: &str) -> bool {
+        let faults = &volume(store, name).faults;
+        faults.as_ref().is_some_and(|faults| faults.stalled)
+    }
+
+    #[test]
+    fn a_fault_starts_and_ends_in_its_time() {
+        let mut store = store();
+        let later = Order {
+            after_s: 2.0,
+            for_s: Some(3.0),
+            ..order(Fault::Stall {}, Some("data"))
+        };
+        store.inject(later, SECOND).unwrap();
+        let mut seen = vec![];
+        while let Some(next_ns) = store.faults.next_ns() {
+            store.advance_faults(next_ns - 1);
+            seen.push((next_ns / SECOND, stalled(&store, "data")));
+            store.advance_faults(next_ns);
+            assert!(!stalled(&store, "wal"));
+        }
+        assert_eq!(seen, [(3, false), (6, true)]);
+        assert!(volume(&store, "data").faults.is_none());
+    }
+
+    #[test]
+    fn a_fault_of_all_volumes_is_of_those_added_later_too_until_it_is_cleared() {
+        let mut store = store();
+        let (all, _) = store.inject(order(Fault::Stall {}, None), 0).unwrap();
+        let (one, _) = store.inject(order(Fault::Full {}, Some("wal")), 0).unwrap();
+        store.add(&device("late"), 0).unwrap();
+        assert!(stalled(&store, "late"));
+        store.clear_faults(Some(all)).unwrap();
+        assert!(volume(&store, "late").faults.is_none());
+        assert!(volume(&store, "wal").faults.as_ref().unwrap().full);
+        store.clear_faults(None).unwrap();
+        assert!(volume(&store, "wal").faults.is_none());
+        assert!(store.clear_faults(Some(one)).is_err());
+    }
+
+    #[test]
+    fn an_error_is_of_its_operations_within_its_range() {
+        let mut store = store();
+        let fault = Fault::Error {
+            operations: vec![Operation::Write],
+            offset: 4096,
+            length: Some(4096),
+        };
+        store.inject(order(fault, Some("data")), 0).unwrap();
+        let refused = |operation, range| volume(&store, "data").refusal(operation, range).is_some();
+        for (range, expected) in [
+            ((0, 4096), false),
+            ((0, 4097), true),
+            ((8191, 1), true),
+            ((8192, 100), false),
+            ((0, u64::MAX), true),
+        ] {
+            assert_eq!(refused(Operation::Write, range), expected, "{range:?}");
+        }
+        assert!(!refused(Operation::Read, (4096, 1)));
+        assert!(!refused(Operation::Flush, (0, 0)));
+    }
+
+    #[test]
+    fn slowness_multiplies_and_a_cut_names_whom_it_cuts_off() {
+        let mut store = store();
+        store
+            .inject(order(Fault::Slow { factor: 4.0 }, None), 0)
+            .unwrap();
+        store
+            .inject(order(Fault::Slow { factor: 0.5 }, Some("wal")), 0)
+            .unwrap();
+        let slowed = |name| volume(&store, name).faults.as_ref().unwrap().slowed_ns(100);
+        assert_eq!((slowed("data"), slowed("wal")), (400, 200));
+        store.faults.take_changed().unwrap();
+        store
+            .inject(order(Fault::Disappear {}, Some("wal")), 0)
+            .unwrap();
+        let cut_off = store.faults.take_changed().unwrap().cut_off;
+        assert_eq!(cut_off, [store.find(b"wal").unwrap()]);
+        assert!(store.faults.take_changed().is_none());
+        assert_eq!(
+            volume(&store, "wal").refusal(Operation::Read, (0, 1)),
+            Some(libc::ENODEV)
+        );
+    }
+}

@@ -175,7 +175,8 @@ impl FileData {
         undo: Option<&mut UndoLog>,
     ) -> Option<Pending> {
         self.note_before(id, output.before, undo);
-        for job in self.order.finish(id) {
+        let (claim, ready) = self.order.finish(id);
+        for job in ready {
             self.giver.give(Task::Do(job));
         }
         if id >= OWN_JOBS {
@@ -183,6 +184,11 @@ impl FileData {
                 self.broken = Some(error);
             }
             return None;
+        }
+        if output.result.is_err() {
+            // What a discard did not take away is still there.
+            let end = claim.range.end.min(self.size_bytes);
+            self.pages.mark(claim.range.start, end - claim.range.start);
         }
         match self.requests.insert(id, Progress::Done(output.result)) {
             Some(Progress::Due(pending)) => Some(pending),

@@ -157,10 +157,14 @@ impl Run {
         self.answer(pending).unwrap();
     }
 
+    /// Page by page: of a page that holds nothing, no disk is asked.
     fn content(&mut self, name: &str) -> Vec<u8> {
-        let size = SIZE as u32;
-        let pending = self.ask(name, Request::Read { offset: 0, size });
-        self.answer(pending.unwrap()).unwrap()
+        let mut content = vec![];
+        for offset in (0..SIZE).step_by(4096) {
+            let pending = self.ask(name, Request::Read { offset, size: 4096 });
+            content.extend(self.answer(pending.unwrap()).unwrap());
+        }
+        content
     }
 
     fn cut(&mut self, name: &str, loss: Loss, seed: u64) {

@@ -49,9 +49,12 @@ impl<J> JobOrder<J> {
         Some(job)
     }
 
-    /// Notes the end of a job; the answer is those that are to run now.
-    pub fn finish(&mut self, id: u64) -> Vec<J> {
-        self.running.retain(|claim| claim.id != id);
+    /// Notes the end of a job; the answer is what it claimed, and those that are to run now.
+    pub fn finish(&mut self, id: u64) -> (Claim, Vec<J>) {
+        let found = self.running.iter().position(|claim| claim.id == id);
+        let finished = self
+            .running
+            .swap_remove(found.expect("it was given out to run"));
         let mut ready = vec![];
         let mut waiting: VecDeque<(Claim, J)> = VecDeque::new();
         for (claim, job) in std::mem::take(&mut self.waiting) {
@@ -67,7 +70,7 @@ impl<J> JobOrder<J> {
             }
         }
         self.waiting = waiting;
-        ready
+        (finished, ready)
     }
 
     #[cfg(test)]
@@ -111,7 +114,7 @@ mod tests {
                 }
                 let id = running.swap_remove(pick.index(running.len()));
                 finished.push(id);
-                running.extend(order.finish(id));
+                running.extend(order.finish(id).1);
             }
             prop_assert_eq!(finished.len(), claims.len());
             prop_assert!(order.is_idle());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::backing::Backing;
 use crate::compensation::CompensationUs;
-use crate::fault::{Fault, Order};
+use crate::fault_order::{Fault, Order};
 use crate::store::Store;
 
 #[derive(Debug, Deserialize)]

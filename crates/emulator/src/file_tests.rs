@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use crate::backing::{Data, Freed};
-use crate::fault::{Fault, Order};
+use crate::fault_order::{Fault, Order};
 use crate::file_data::Settled;
 use crate::filesystem::{self, Outcome};
 use crate::guard::MemoryGuard;

@@ -1,7 +1,7 @@
 //! What each request means: one flat directory with a file for each volume.
 
 use crate::backing::Data;
-use crate::fault::Operation;
+use crate::fault_order::Operation;
 use crate::pending::{Kind, Pending};
 use crate::store::Store;
 use crate::wire::{self, Envelope, ROOT_NODE, Request};

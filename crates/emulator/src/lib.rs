@@ -13,6 +13,7 @@ mod compensation;
 mod config;
 mod control;
 mod fault;
+mod fault_order;
 mod file_data;
 #[cfg(test)]
 mod file_tests;

@@ -151,6 +151,8 @@ def test_the_default_directory_comes_and_goes(lab: Any) -> None:
     lab.want("data")
     lab.up(choice=Choice(directory))
     assert directory.stat().st_mode & 0o077 == 0
+    kill_server(lab)
+    lab.up(choice=Choice(directory))
     emulate.down(lab.state)
     assert not directory.exists()
 

@@ -8,10 +8,10 @@ from pgstow.emulate.backing import (
     MEMORY,
     Backing,
     Choice,
+    check_directory,
     check_room,
     default_directory,
     kept_filesystem,
-    prepare,
     remove_files,
     with_files,
 )
@@ -55,14 +55,14 @@ def test_files_are_held_against_the_disk_and_not_the_memory(tmp_path: Path) -> N
 
 def test_directories_that_will_not_do(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    prepare(Choice(tmp_path), state, [volume_at("/mnt/x")])
+    check_directory(Choice(tmp_path), state, [volume_at("/mnt/x")])
     with pytest.raises(UserError, match=r"does not exist; make it: mkdir -p"):
-        prepare(Choice(tmp_path / "none"), state, [])
+        check_directory(Choice(tmp_path / "none"), state, [])
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="is not a directory"):
-        prepare(Choice(tmp_path / "file"), state, [])
+        check_directory(Choice(tmp_path / "file"), state, [])
     with pytest.raises(UserError, match="is on volume data itself"):
-        prepare(Choice(tmp_path), state, [volume_at(tmp_path)])
+        check_directory(Choice(tmp_path), state, [volume_at(tmp_path)])
 
 
 def test_the_default_directory_is_an_emulators_own(tmp_path: Path) -> None:

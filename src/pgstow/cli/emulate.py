@@ -1,9 +1,10 @@
 """``pgstow emulate``: a layout's volumes on this machine, of memory or files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from pgstow.cli import options, output
 from pgstow.cli.emulate_status import print_actions, print_status
@@ -13,7 +14,19 @@ from pgstow.model.errors import UserError
 if TYPE_CHECKING:
     from pgstow.emulate import Choice
 
+# In the order of the work; what is not named comes last.
+_ORDER = ("up", "status", "stats", "limits", "set", "volatile", "fault", "down")
+
+
+class _InOrder(typer.core.TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Commands in the order a person uses them."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda n: _ORDER.index(n) if n in _ORDER else len(_ORDER))
+
+
 commands = typer.Typer(
+    cls=_InOrder,
     help="Make a layout's volumes on this machine: real mounts that behave like the cloud's.",
     no_args_is_help=True,
 )

@@ -48,9 +48,9 @@ def set_volume(
 ) -> None:
     """Modify a volume while it is in use, under the provider's rules.
 
-    What is not named stays, but a new type begins with the IOPS and throughput it comes with. The
-    size grows at once and the filesystem with it; limits change over the optimising phase. Four
-    modifications are allowed in 24 hours, one at a time.
+    What is not named stays; a new type begins with the limits it comes with.
+    The size grows at once and the filesystem with it; limits change over the
+    optimising phase. Four in 24 hours are allowed, one at a time.
 
     Example: sudo pgstow emulate set data --iops 6000 --throughput 250MiB/s --optimising 2min
     """

@@ -56,13 +56,21 @@ def default_directory(state_directory: Path) -> Path:
     return Path("/var/tmp") / f"pgstow-emulator-{digest}"  # noqa: S108 (made by root, mode 700)
 
 
-def prepare(choice: Choice, state_directory: Path, wanted: Sequence[Volume]) -> None:
-    """Refuse a directory for files that will not do; the default one is made."""
+def make_directory(backing: Backing, state_directory: Path) -> None:
+    """Make the default directory for files, if it is that one."""
+    default = default_directory(state_directory)
+    if backing.path is not None and Path(backing.path).parent == default:
+        default.mkdir(mode=0o700, exist_ok=True)
+
+
+def check_directory(choice: Choice, state_directory: Path, wanted: Sequence[Volume]) -> None:
+    """Refuse a directory for files that will not do; the default one need not exist."""
     directory = choice.directory
     if directory is None:
         return
     if directory == default_directory(state_directory):
-        directory.mkdir(mode=0o700, exist_ok=True)
+        if not directory.exists():
+            return
         if directory.stat().st_uid != os.geteuid():  # others may write in /var/tmp
             remedy = "name another: --backing file:DIRECTORY"
             raise HostError(f"directory {directory} is not this user's own", remedy)

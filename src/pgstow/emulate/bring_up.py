@@ -40,6 +40,8 @@ def plan_up(
     """What :func:`up` would do now; changes nothing."""
     directory = StateDirectory(state_directory)
     seen = _look(directory)
+    if choice is not None:
+        backing.check_directory(choice, directory.path, layout.volumes)
     wanted = _pair(layout, devices, choice, seen)
     _check_room(seen, wanted, thin)
     return _plan(seen, wanted, host_cap, prune)
@@ -72,7 +74,7 @@ def up(
     with directory.locked():
         seen = _look(directory)
         if choice is not None:
-            backing.prepare(choice, directory.path, layout.volumes)
+            backing.check_directory(choice, directory.path, layout.volumes)
         wanted = _pair(layout, devices, choice, seen)
         warnings = _check_room(seen, wanted, thin)
         actions = _plan(seen, wanted, host_cap, prune)
@@ -260,6 +262,7 @@ class _Run:
 
     def add(self, entry: Wanted) -> None:
         self.note_volume(entry.entry)
+        backing.make_directory(entry.entry.backing, self.directory.path)
         self.control.add(entry.device, _file_backing(entry.entry.backing))
         self.control.set_limits(False, entry.volume.name)
 

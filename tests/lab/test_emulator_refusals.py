@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from pgstow import emulate
 from pgstow.emulate.backing import FILE_SUFFIX
@@ -220,6 +222,28 @@ def test_a_state_that_cannot_be_read(
     assert says.split(";")[0] in warnings
     assert lab.leftovers() == []
     assert lab.up().volumes[0].is_mounted
+
+
+@dataclass
+class LaterStatus:
+    """What a server of a later version would say, and this one does not."""
+
+    pid: int
+    news: str
+
+
+def test_a_server_of_another_version_is_named_and_taken_down(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.want("data")
+    lab.up()
+    (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
+    monkeypatch.setattr("pgstow.emulate.control._STATUS", TypeAdapter(LaterStatus))
+    for act in (lambda: emulate.read_status(lab.state), lab.up, lab.plan):
+        with pytest.raises(HostError, match=r"is of another version of pgstow; end it with pgstow"):
+            act()
+    emulate.down(lab.state)
+    assert lab.leftovers() == []
 
 
 def test_a_state_of_another_boot_is_cleared_up(lab: Any, layout: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from pgstow.emulate import faults
 from pgstow.emulate.faults import Fault
@@ -22,6 +22,10 @@ _RELEASE_POLL_S = 0.02
 
 class ServerGoneError(HostError):
     """The server does not answer."""
+
+
+class OtherVersionError(HostError):
+    """The server answers, in words of another version of pgstow."""
 
 
 class RefusedError(HostError):
@@ -223,7 +227,14 @@ class Control:
 
     def status(self) -> ServerStatus:
         """What the server has and has done."""
-        return _STATUS.validate_python(self._ask({"command": "status"}))
+        answer = self._ask({"command": "status"})
+        try:
+            return _STATUS.validate_python(answer)
+        except ValidationError as error:
+            raise OtherVersionError(
+                f"the emulator's server at {self.path} is of another version of pgstow",
+                f"end it with pgstow emulate down --state-dir {self.path.parent}, then up",
+            ) from error
 
     def add(self, device: Device, backing: FileBacking | None = None) -> None:
         """Make a volume: of memory, all zeros, or of a file.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgstow.emulate import backing, process, volumes
-from pgstow.emulate.control import Control
+from pgstow.emulate.control import Control, OtherVersionError
 from pgstow.emulate.state import State, StateDirectory
 from pgstow.host import loops, mounts, processes
 from pgstow.host.loops import Loop
@@ -46,7 +46,7 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     cleanup = Cleanup()
     state = _recorded(directory, cleanup)
     was_alive = process.is_alive(directory)
-    if process.running(directory) is not None:
+    if _answers(directory):
         with suppress(HostError):
             # What is still to be written back need not wait for limits, nor for a stall to end.
             Control(directory.control).clear()
@@ -69,6 +69,14 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     volumes.remove_directories(sorted(made))
     _remove_files(directory)
     return cleanup
+
+
+def _answers(directory: StateDirectory) -> bool:
+    """Whether the server can be asked; one of another version is ended like one that hangs."""
+    try:
+        return process.running(directory) is not None
+    except OtherVersionError:
+        return False
 
 
 def _recorded(directory: StateDirectory, cleanup: Cleanup) -> State:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -263,6 +264,20 @@ def test_a_state_of_another_boot_is_cleared_up(lab: Any, layout: Path) -> None:
         path.write_bytes(content.replace(boot, b"an earlier boot"))
     emulate.down(lab.state)
     assert list(lab.state.iterdir()) == []
+
+
+def test_a_port_in_use_for_metrics(lab: Any, layout: Path, refused: Refused) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = refused("up", layout, "--metrics", port, code=2)
+        assert f"port {port} of 127.0.0.1 cannot be had for metrics: Address already in use" in line
+        assert "choose another, or 0 for any" in line
+    assert not lab.directory.state_file.exists()
+    lab.want("data")
+    status = lab.up(metrics_port=0)
+    line = refused("up", layout, "--metrics", port, code=2)
+    assert f"runs with metrics on port {status.metrics_port}" in line
+    assert lab.up(metrics_port=0).metrics_port == status.metrics_port
 
 
 def test_directories_for_files_that_will_not_do(lab: Any, layout: Path, refused: Refused) -> None:

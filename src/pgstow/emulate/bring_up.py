@@ -100,6 +100,8 @@ def _refuse_other_metrics(directory: StateDirectory, seen: "_Seen", port: int | 
             f"the emulator's server runs with {where}, which only its start decides",
             "run pgstow emulate down first",
         )
+    if port is not None and not seen.is_running:
+        process.check_metrics_port(port)
 
 
 def _pair(

@@ -1,6 +1,7 @@
 """Start, find and end the emulator's server."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pgstow.emulate.control import Control, ServerGoneError, ServerStatus
 from pgstow.emulate.state import StateDirectory, write_atomically
 from pgstow.host import mounts, processes
 from pgstow.model import HostCap
-from pgstow.model.errors import HostError
+from pgstow.model.errors import HostError, UserError
 
 _START_TIMEOUT_S = 15.0
 _ANSWER_TIMEOUT_S = 3.0
@@ -42,6 +43,17 @@ def metrics_port(directory: StateDirectory) -> int | None:
         return int(directory.metrics_file.read_text())
     except FileNotFoundError:
         return None
+
+
+def check_metrics_port(port: int) -> None:
+    """Refuse a port that is taken, before a server is started to find out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server will
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            message = f"port {port} of 127.0.0.1 cannot be had for metrics: {error.strerror}"
+            raise UserError(message, "choose another, or 0 for any") from error
 
 
 def start(

@@ -6,6 +6,7 @@ import pytest
 
 from pgstow.emulate.control import Lost
 from pgstow.emulate.crash_test import Combination, Cut, Findings, make_plan
+from pgstow.emulate.crash_test.check import read_log
 from pgstow.emulate.crash_test.ledger import ACCOUNTS, Book, transfer
 from pgstow.emulate.crash_test.result import judge, summarise
 from pgstow.model.errors import UserError
@@ -126,3 +127,21 @@ def test_a_row_counts_only_cuts_with_something_to_lose() -> None:
     assert (row.unflushed_writes_median, row.unflushed_writes_max) == (6, 9)
     assert row.is_clean
     assert not replace(row, amcheck_problems=1).is_clean
+
+
+VERIFICATION = "[9] LOG:  page verification failed, calculated checksum 45996 but expected 11189"
+
+
+def invalid(level: str, file: str) -> str:
+    """A server's line about a page that it cannot take."""
+    return f'[9] {level}:  invalid page in block 2 of relation "base/5/{file}"; zeroing out page'
+
+
+def test_torn_pages_are_damage_but_for_those_of_free_space_maps() -> None:
+    torn_map = [VERIFICATION, invalid("LOG", "16395_fsm"), invalid("WARNING", "16395_fsm")]
+    assert read_log([]).problems == ()
+    found = read_log([*torn_map, "[9] LOG:  redo done at 0/3F05810", *torn_map])
+    assert (found.zeroed_maps, found.problems) == (2, ())
+    assert read_log([*torn_map, VERIFICATION]).problems != ()
+    for damage in (invalid("ERROR", "16395"), invalid("LOG", "16395_vm"), "[9] PANIC:  no"):
+        assert read_log([*torn_map, damage]).problems == (damage,)

@@ -28,6 +28,7 @@ _END_PATIENCE_S = 20.0
 _REAP_PATIENCE_S = 10.0
 _POLL_S = 0.02
 _SYNC_TIMEOUT_S = 60.0
+_SEGMENTS = Path("/proc/sysvipc/shm")
 _SIZES = {"data": Bytes(1024 * MIB), "wal": Bytes(512 * MIB)}
 # Slow enough that at most moments some writes are on their way.
 _LATENCY = Latency(150, 300, 2000, 8000)
@@ -72,6 +73,7 @@ class Site:
         self._settings = SETTINGS | dict(settings)
         self._layout: Layout | None = None
         self._family: tuple[ProcessIdentity, ...] = ()  # of the server that was killed last
+        self._segments: set[tuple[int, int] | None] = set()  # of servers that were killed
         self._user = unprivileged_user()
         self._clear_leftovers()
         self.server = EmbeddedServer(
@@ -91,6 +93,7 @@ class Site:
             self.server.close()
         finally:
             take_down.down(self._state.path, force=True)
+            self._remove_segments()
 
     @property
     def control(self) -> Control:
@@ -143,6 +146,7 @@ class Site:
         pid = self.server.pid
         if pid is None:
             raise HostError("the server has ended before the power was cut", str(self.log_tail(1)))
+        self._segments.add(_shared_memory(self.server.data_directory))
         family = processes.family(pid)
         control = self.control
         at = time.monotonic()
@@ -229,12 +233,29 @@ class Site:
                         raise
                     time.sleep(_POLL_S)
 
+    def _remove_segments(self) -> None:
+        """Remove what a killed server leaves where the cut took its lock file, which names it."""
+        for line in _SEGMENTS.read_text().splitlines()[1:]:
+            fields = line.split()
+            is_unused = fields[6] == "0"
+            if is_unused and (int(fields[0]), int(fields[1])) in self._segments:
+                programs.run(["ipcrm", "--shmem-id", fields[1]], timeout_s=_SYNC_TIMEOUT_S)
+
     def _clear_leftovers(self) -> None:
         """What a campaign that was killed has left: its server, then its volumes."""
         pid = postmaster.running_pid(str(self._mounts / "data/pgdata"))
         if pid is not None:
             processes.kill(processes.family(pid), patience_s=_END_PATIENCE_S)
         take_down.down(self._state.path, force=True)
+
+
+def _shared_memory(data_directory: Path) -> tuple[int, int] | None:
+    """Key and id of a server's System V shared memory, from the seventh line of its lock file."""
+    try:
+        key, segment = (data_directory / "postmaster.pid").read_text().split("\n")[6].split()
+    except (OSError, ValueError, IndexError):
+        return None
+    return int(key), int(segment)
 
 
 def seeded(seed: int, *parts: object) -> random.Random:

@@ -1,6 +1,8 @@
 """The machine's processors and memory, from /proc."""
 
+import ctypes
 import os
+import time
 from pathlib import Path
 
 # Columns of /proc/stat's first line (proc(5)); a core waiting for I/O is idle, and guest time is
@@ -50,3 +52,19 @@ def memory_bytes() -> int:
 def available_memory_bytes() -> int:
     """The memory that can be had without swapping, by the kernel's own estimate."""
     return parse_memory_bytes(Path("/proc/meminfo").read_text(), "MemAvailable")
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """The processor time of a process and all threads it has had, as utime + stime of proc(5).
+
+    From the process's CPU clock (clock_getcpuclockid(3)), which counts nanoseconds where /proc
+    counts ticks. Raises ProcessLookupError where there is no such process.
+    """
+    clock = ctypes.c_int()
+    error = ctypes.CDLL(None).clock_getcpuclockid(ctypes.c_int(pid), ctypes.byref(clock))
+    if error != 0:
+        raise ProcessLookupError(error, os.strerror(error))
+    try:
+        return time.clock_gettime(clock.value)
+    except OSError as gone:
+        raise ProcessLookupError(gone.errno, os.strerror(gone.errno or 0)) from gone

@@ -1,0 +1,109 @@
+"""Run one fio job on volumes that are up, and see what processor time their server takes."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgstow.emulate.bench import fio
+from pgstow.emulate.bench.rows import Figure
+from pgstow.emulate.bench.subject import Site
+from pgstow.emulate.bench.trials import Job
+from pgstow.host import cpu, programs
+from pgstow.host.background import BackgroundProgram
+from pgstow.model.errors import HostError
+
+# fio's threads are at work so long after it was started, and go on so long after the measuring.
+FIO_START_S = 0.4
+FIO_END_S = 0.3
+_PATIENCE_S = 60.0
+_SECTOR_BYTES = 512  # of block devices' counters, whatever the device's own are
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of a job."""
+
+    iops: float
+    bytes_per_s: float
+    mean_us: float | None
+    p50_us: float | None
+    p99_us: float | None
+    cores: float  # of the serving processes
+    fio_iops: float  # by its own count, from start to end
+
+    @property
+    def iops_per_cpu_s(self) -> float | None:
+        """Operations for each second of the serving processes' time."""
+        return self.iops / self.cores if self.cores > 0 else None
+
+    def figure(self, name: Figure) -> float | None:
+        """One of the figures by name; None where it was not taken."""
+        assert name not in ("seconds", "share"), f"{name} is no figure of a sample"
+        value: float | None = getattr(self, name)
+        return value
+
+
+def run(job: Job, site: Site, *, seed: int) -> Sample:
+    """Run it once.
+
+    Rates are what the volumes' block devices counted (as iostat does) between two moments while
+    fio is at work: its own count begins and ends with queues that fill and drain, which is a
+    whole per cent of two seconds at 3,000 IOPS and 32 in flight.
+    """
+    seconds = FIO_START_S + job.seconds + FIO_END_S
+    arguments = fio.arguments(job, site.files, seconds=seconds, seed=seed)
+    arguments[0] = programs.require("fio")
+    with BackgroundProgram(arguments) as program:
+        _wait(program, FIO_START_S + job.ramp_s)
+        before = _look(site)
+        _wait(program, job.duration_s)
+        after = _look(site)
+        ended = program.wait(_PATIENCE_S)
+        if ended is None:
+            raise HostError(
+                f"fio did not end within {_PATIENCE_S:g} s", "look whether the volumes still answer"
+            )
+    if ended.status != 0:
+        lines = (ended.errors.strip() or ended.output.strip()).splitlines() or ["no reason given"]
+        raise HostError(f"fio failed: {lines[-1]}")
+    result = fio.parse(ended.output)
+    took_s = after.at_s - before.at_s
+    bytes_per_s = (after.bytes - before.bytes) / took_s
+    return Sample(
+        iops=bytes_per_s / job.block_bytes,
+        bytes_per_s=bytes_per_s,
+        mean_us=result.mean_us,
+        p50_us=result.p50_us,
+        p99_us=result.p99_us,
+        cores=(after.cpu_s - before.cpu_s) / took_s,
+        fio_iops=result.iops,
+    )
+
+
+def _wait(program: BackgroundProgram, seconds: float) -> None:
+    ended = program.wait(seconds)
+    if ended is not None:
+        lines = (ended.errors.strip() or ended.output.strip()).splitlines() or ["no reason given"]
+        raise HostError(f"fio ended early: {lines[-1]}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    at_s: float
+    bytes: int
+    cpu_s: float
+
+
+def _look(site: Site) -> _Moment:
+    try:
+        cpu_s = sum(cpu.process_cpu_seconds(pid) for pid in site.pids)
+    except ProcessLookupError as error:
+        raise HostError("the server of the volumes has ended", "see its log") from error
+    transferred = sum(_transferred(Path(device)) for device in site.loop_devices)
+    return _Moment(time.monotonic(), transferred, cpu_s)
+
+
+def _transferred(device: Path) -> int:
+    """Bytes read and written so far, by the block layer's counters (Documentation/block/stat)."""
+    fields = (Path("/sys/block") / device.name / "stat").read_text().split()
+    return (int(fields[2]) + int(fields[6])) * _SECTOR_BYTES

@@ -15,6 +15,9 @@ fusermount3|fuse3|emulated volumes
 losetup|mount|emulated volumes
 setpriv|util-linux|emulated volumes
 fio|fio|device measurements
+nbdkit|nbdkit|tests of the bench beside nbdkit
+nbdfuse|libnbd-bin|tests of the bench beside nbdkit
+qemu-storage-daemon|qemu-system-common|tests of the bench beside qemu
 chromium|chromium|browser tests
 /usr/lib/postgresql/15/bin/postgres|postgresql-15|tests with PostgreSQL 15
 '

@@ -1,7 +1,7 @@
 """``pgstow emulate bench``: how true emulated volumes are on this machine, in a table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,7 +12,9 @@ from pgstow.model.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pgstow.emulate.bench import BenchPlan, BenchReport, Compared, Row
+    from pgstow.emulate.bench import BenchPlan, BenchReport, Compared, Nearness, Row
+
+_NEARNESSES: "tuple[Nearness, ...]" = ("closer", "even", "farther")
 
 
 @commands.command("bench")
@@ -139,7 +141,7 @@ def _own_table(report: "BenchReport") -> "Table":
             _unit(row),
             _wanted(row),
             _shown(row, ours.median),
-            "–" if len(ours.samples) < 2 else f"{ours.spread * 100:.1f} %",
+            "–" if len(ours.samples) < 2 else f"{ours.spread * 100:.1f}%",
             _off(ours.deviation),
             _bar(row),
             {True: "ok", False: "[red]MISSED[/]", None: ""}[ours.passed],
@@ -148,13 +150,13 @@ def _own_table(report: "BenchReport") -> "Table":
 
 
 def _peer_table(report: "BenchReport") -> "Table":
-    titles = ("row", "peer", "pgstow", "peer", "off", "peer off", "closer", "per CPU")
+    titles = ("row", "peer", "pgstow", "peer", "off", "peer off", "pgstow", "CPU")
     table = _table(titles, right=(2, 7))
     by_key = {result.row.key: result for result in report.rows}
     for compared in report.compared:
         result = by_key[compared.key]
         peer = next(one for one in result.measured if one.subject == compared.peer)
-        closer = {True: "yes", False: "[red]NO[/]", None: ""}[compared.is_closer]
+        nearness = compared.nearness or ""
         table.add_row(
             result.row.key,
             compared.peer,
@@ -162,7 +164,7 @@ def _peer_table(report: "BenchReport") -> "Table":
             _shown(result.row, peer.median),
             _off(compared.deviation),
             _off(compared.peer_deviation),
-            closer,
+            "[red]farther[/]" if nearness == "farther" else nearness,
             _ratio(compared),
         )
     return table
@@ -195,13 +197,13 @@ def _summary(report: "BenchReport") -> list[str]:
     lines = [f"{met} of {len(barred)} bars met; n = {report.plan.repeats} each, medians."]
     if report.failed:
         lines.append(f"MISSED: {', '.join(report.failed)}")
-    judged = [one for one in report.compared if one.is_closer is not None]
+    judged = [one.nearness for one in report.compared if one.nearness is not None]
     if judged:
-        closer = sum(1 for one in judged if one.is_closer)
+        counts = ", ".join(f"{word} in {judged.count(word)}" for word in _NEARNESSES)
         ratios = [one for one in report.compared if one.cpu_ratio is not None]
         enough = sum(1 for one in ratios if one.has_cpu_ratio)
         lines.append(
-            f"Closer to the model than peers in {closer} of {len(judged)} comparisons; at least"
+            f"Beside peers, pgstow is to the model {counts} of {len(judged)} comparisons; at least"
             f" {PEER_CPU_RATIO:g} × their IOPS per server CPU-second in {enough} of {len(ratios)}."
         )
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions)
@@ -219,7 +221,8 @@ def _table(titles: tuple[str, ...], *, right: tuple[int, int]) -> "Table":
     table = Table(box=None, pad_edge=False)
     for number, title in enumerate(titles):
         is_right = number in range(*right)
-        table.add_column(title, justify="right" if is_right else "left", overflow="fold")
+        justify: Literal["right", "left"] = "right" if is_right else "left"
+        table.add_column(title, justify=justify, overflow="fold", no_wrap=number == 0)
     return table
 
 
@@ -257,18 +260,18 @@ def _shown(row: "Row", value: float) -> str:
 
 
 def _off(deviation: float | None) -> str:
-    return "" if deviation is None else f"{deviation * 100:+.2f} %"
+    return "" if deviation is None else f"{deviation * 100:+.2f}%"
 
 
 def _bar(row: "Row") -> str:
     match row.bar.kind:
         case "within share":
-            return f"± {row.bar.value * 100:g} %"
+            return f"±{row.bar.value * 100:g}%"
         case "within":
-            return f"± {_shown(row, row.bar.value)}"
+            return f"±{_shown(row, row.bar.value)}"
         case "at least":
-            return f"≥ {_shown(row, row.bar.value)}"
+            return f"≥{_shown(row, row.bar.value)}"
         case "at most":
-            return f"≤ {_shown(row, row.bar.value)}"
+            return f"≤{_shown(row, row.bar.value)}"
         case _:
             return ""

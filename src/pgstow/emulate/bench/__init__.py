@@ -10,7 +10,7 @@ from pgstow.emulate.bench.run import (
     missing_of,
     run,
 )
-from pgstow.emulate.bench.verdict import PEER_CPU_RATIO, Compared, Measured
+from pgstow.emulate.bench.verdict import PEER_CPU_RATIO, Compared, Measured, Nearness
 
 __all__ = [
     "DEFAULT_DIRECTORY",
@@ -19,6 +19,7 @@ __all__ = [
     "BenchReport",
     "Compared",
     "Measured",
+    "Nearness",
     "Row",
     "RowResult",
     "installed_peers",

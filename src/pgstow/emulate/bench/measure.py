@@ -16,6 +16,8 @@ from pgstow.model.errors import HostError
 FIO_START_S = 0.4
 FIO_END_S = 0.3
 _PATIENCE_S = 60.0
+_LOOK_S = 0.001  # reading counters is a matter of microseconds a volume
+_LOOKS_MAX = 10
 _SECTOR_BYTES = 512  # of block devices' counters, whatever the device's own are
 
 
@@ -99,8 +101,13 @@ def _look(site: Site) -> _Moment:
         cpu_s = sum(cpu.process_cpu_seconds(pid) for pid in site.pids)
     except ProcessLookupError as error:
         raise HostError("the server of the volumes has ended", "see its log") from error
-    transferred = sum(_transferred(Path(device)) for device in site.loop_devices)
-    return _Moment(time.monotonic(), transferred, cpu_s)
+    for _ in range(_LOOKS_MAX):
+        began_s = time.monotonic()
+        transferred = sum(_transferred(Path(device)) for device in site.loop_devices)
+        ended_s = time.monotonic()
+        if ended_s - began_s < _LOOK_S:  # else others had the processor meanwhile
+            break
+    return _Moment((began_s + ended_s) / 2, transferred, cpu_s)
 
 
 def _transferred(device: Path) -> int:

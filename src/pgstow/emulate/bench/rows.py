@@ -55,8 +55,8 @@ _LIMIT = Bar("within share", 0.005)
 _LATENCY = Bar("within share", 0.05)
 _TAIL = Bar("within", 300.0)  # µs
 _QUICK = {
-    "limit-read-8k-3000", "limit-write-8k-3000", "limit-read-256k-bytes", "latency-read-1ms",
-    "scale-read-16", "speed-read", "floor-read", "floor-fdatasync",
+    "limit-read-8k-3000", "limit-write-8k-3000", "limit-read-256k", "latency-read-1ms",
+    "scale-read-16", "speed-read", "floor-read", "floor-sync",
 }  # fmt: skip
 _PATTERNS = {
     "randread": "random reads",
@@ -169,7 +169,7 @@ def _scale(trial: Trial) -> list[_Parts]:
             Bar("at most", 1),
         ),
         (
-            f"{trial.key}-per-cpu",
+            f"{trial.key}-cpu",
             f"IOPS per CPU-second of the server for {shown}",
             "iops_per_cpu_s",
             None,
@@ -184,7 +184,7 @@ def _speed(trial: Trial) -> list[_Parts]:
     return [
         (trial.key, shown, "iops", None, Bar("at least", least)),
         (
-            f"{trial.key}-per-cpu",
+            f"{trial.key}-cpu",
             f"IOPS per CPU-second of the server for {shown}",
             "iops_per_cpu_s",
             None,

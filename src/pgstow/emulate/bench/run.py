@@ -24,7 +24,7 @@ from pgstow.emulate.bench.emulated import EMULATOR, Emulated
 from pgstow.emulate.bench.measure import Sample
 from pgstow.emulate.bench.nbdkit import Nbdkit
 from pgstow.emulate.bench.peer_volumes import PeerVolumes
-from pgstow.emulate.bench.plan import BenchPlan, Group
+from pgstow.emulate.bench.plan import BenchPlan, Group, trial_seconds
 from pgstow.emulate.bench.qemu import QemuStorageDaemon
 from pgstow.emulate.bench.report import BenchReport
 from pgstow.emulate.bench.subject import Site, Subject
@@ -150,36 +150,43 @@ class _Run:
         self._cannot: dict[tuple[str, str], tuple[str, ...]] = {}
         self._others: dict[str, list[float]] = {}  # by row: what is not fio's
         self._failed: dict[str, str] = {}
-        self._done_s = 0.0
 
     def measure_all(self) -> None:
         """Every group of every repeat."""
         groups = [group for repeat in self._plan.order() for group in repeat]
         total_s = sum(group.seconds for group in groups)
+        done_s = 0.0
         for number, group in enumerate(groups):
-            self._progress(self._done_s, total_s)
+            tell = partial(self._tell, done_s, total_s)
+            tell(0.0)
             try:
                 if group.subject not in self._failed:
-                    self._measure(group, seed=self._plan.seed + number)
+                    self._measure(group, self._plan.seed + number, tell)
             except HostError as error:
                 if group.subject == OURS:
                     raise
                 self._failed[group.subject] = error.message
-            self._done_s += group.seconds
+            done_s += group.seconds
         self._progress(total_s, total_s)
 
-    def _measure(self, group: Group, *, seed: int) -> None:
+    def _tell(self, done_s: float, total_s: float, spent_s: float) -> None:
+        self._progress(min(done_s + spent_s, total_s), total_s)
+
+    def _measure(self, group: Group, seed: int, tell: Callable[[float], None]) -> None:
         subject = self._subjects[group.subject]
         try:
             site = subject.bring_up(group.target)
             time.sleep(_SETTLE_S)
+            spent_s = group.seconds - sum(trial_seconds(trial) for trial in group.trials)
             for trial in group.trials:
+                tell(spent_s)
                 self._cannot[trial.key, group.subject] = subject.cannot(group.target)
                 once = partial(self._take, trial, group.subject, site, seed)
                 if trial.is_recorded:
                     self._record(trial, once)
                 else:
                     once()
+                spent_s += trial_seconds(trial)
         finally:
             subject.take_down()
 

@@ -110,8 +110,8 @@ LIMITS = (
     Trial("limit-read-16k-3000", _GP3, _random("randread", 16)),
     Trial("limit-read-8k-16000", _GP3_16000, _random("randread", 8, 64)),
     Trial("limit-write-8k-16000", _GP3_16000, _random("randwrite", 8, 64)),
-    Trial("limit-read-256k-bytes", _GP3, _random("randread", 256, 16, ramp_s=_BYTES_RAMP_S)),
-    Trial("limit-write-256k-bytes", _GP3, _random("randwrite", 256, 16, ramp_s=_BYTES_RAMP_S)),
+    Trial("limit-read-256k", _GP3, _random("randread", 256, 16, ramp_s=_BYTES_RAMP_S)),
+    Trial("limit-write-256k", _GP3, _random("randwrite", 256, 16, ramp_s=_BYTES_RAMP_S)),
     Trial("limit-seq-read-1m", _GP3_500MIB, Job("read", MIB, 8, ramp_s=_BYTES_RAMP_S)),
     Trial("limit-seq-write-1m", _GP3_500MIB, Job("write", MIB, 8, ramp_s=_BYTES_RAMP_S)),
     Trial("limit-host-iops", _CAPPED, _random("randread", 8, 16)),
@@ -148,7 +148,7 @@ SPEED = (
 FLOOR = (
     Trial("floor-read", _FREE, _alone("randread"), False),
     # Written as PostgreSQL writes its log: into the page cache, then fdatasync.
-    Trial("floor-fdatasync", _FREE, _alone("write", direct=False, fdatasync=True), False),
+    Trial("floor-sync", _FREE, _alone("write", direct=False, fdatasync=True), False),
 )
 REPLAY = (
     # Half of the time before the IOPS limit, half of it latency.

@@ -3,11 +3,15 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pgstow.emulate.bench.rows import Bar, Row
 
 OURS = "pgstow"
+FIO_BIN = 1 / 64  # fio's histogram has 64 bins for each doubling (stat.h, FIO_IO_U_PLAT_BITS)
 PEER_CPU_RATIO = 4.0  # at least so many times the peers' IOPS per CPU-second
+
+Nearness = Literal["closer", "even", "farther"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,16 @@ class Measured:
 class Compared:
     """pgstow beside a peer on one job.
 
-    ``is_closer`` to the model; None where the model says nothing. ``cpu_ratio`` is pgstow's IOPS
-    per server CPU-second over the peer's.
+    ``nearness`` says whether pgstow is closer to the model; "even" where the difference is finer
+    than what was measured resolves, None where the model says nothing. ``cpu_ratio`` is pgstow's
+    IOPS per server CPU-second over the peer's.
     """
 
     key: str
     peer: str
     deviation: float | None
     peer_deviation: float | None
-    is_closer: bool | None
+    nearness: Nearness | None
     cpu_ratio: float | None
 
     @property
@@ -98,13 +103,33 @@ def meets(bar: Bar, value: float, wanted: float | None) -> bool | None:
             return None
 
 
+def resolution(row: Row) -> float:
+    """The finest difference that a row can tell, as a share of what the model says.
+
+    One request more or less while rates are counted; one of the bins of fio's histogram.
+    """
+    if row.trial is None or not row.wanted:
+        return 0.0
+    job = row.trial.job
+    match row.figure:
+        case "iops":
+            return 1 / (row.wanted * job.duration_s)
+        case "bytes_per_s":
+            return job.block_bytes / (row.wanted * job.duration_s)
+        case _:
+            return FIO_BIN
+
+
 def compare(
     row: Row, ours: Measured, peer: Measured, cpu: tuple[float | None, float | None]
 ) -> Compared:
     """pgstow beside a peer; ``cpu`` are the IOPS per CPU-second of both."""
-    is_closer = None
+    nearness: Nearness | None = None
     if ours.deviation is not None and peer.deviation is not None:
-        is_closer = abs(ours.deviation) < abs(peer.deviation)
+        ahead = abs(peer.deviation) - abs(ours.deviation)
+        nearness = "closer" if ahead > 0 else "farther"
+        if abs(ahead) <= resolution(row):
+            nearness = "even"
     mine, other = cpu
     ratio = None if not mine or not other else mine / other
-    return Compared(row.key, peer.subject, ours.deviation, peer.deviation, is_closer, ratio)
+    return Compared(row.key, peer.subject, ours.deviation, peer.deviation, nearness, ratio)

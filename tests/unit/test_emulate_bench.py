@@ -129,7 +129,7 @@ def test_a_row_is_judged_by_its_median() -> None:
 
 def test_the_nearer_to_the_model_is_closer_and_too_close_is_even() -> None:
     row = BY_KEY["limit-read-8k-3000"]
-    assert verdict.resolution(row) == 1 / 6000
+    assert verdict.resolution(row) == pytest.approx(1 / 4800)
     ours, high, low, same = (
         verdict.judge(row, name, [value])
         for name, value in (("pgstow", 3010.0), ("a", 3020.0), ("b", 2995.0), ("c", 2989.6))

@@ -9,12 +9,13 @@ from pgstow.emulate.bench.rows import Figure
 from pgstow.emulate.bench.subject import Site
 from pgstow.emulate.bench.trials import Job
 from pgstow.host import cpu, programs
-from pgstow.host.background import BackgroundProgram
+from pgstow.host.background import BackgroundProgram, Ended
 from pgstow.model.errors import HostError
 
 # fio's threads are at work so long after it was started, and go on so long after the measuring.
 FIO_START_S = 0.4
-FIO_END_S = 0.3
+FIO_END_S = 0.2
+_FIO_VOLUME_S = 0.02  # more for each volume: on a machine at its limit all takes longer
 _PATIENCE_S = 60.0
 _LOOK_S = 0.001  # reading counters is a matter of microseconds a volume
 _LOOKS_MAX = 10
@@ -52,11 +53,12 @@ def run(job: Job, site: Site, *, seed: int) -> Sample:
     fio is at work: its own count begins and ends with queues that fill and drain, which is a
     whole per cent of two seconds at 3,000 IOPS and 32 in flight.
     """
-    seconds = FIO_START_S + job.seconds + FIO_END_S
+    start_s = FIO_START_S + len(site.files) * _FIO_VOLUME_S
+    seconds = start_s + job.seconds + FIO_END_S + len(site.files) * _FIO_VOLUME_S
     arguments = fio.arguments(job, site.files, seconds=seconds, seed=seed)
     arguments[0] = programs.require("fio")
     with BackgroundProgram(arguments) as program:
-        _wait(program, FIO_START_S + job.ramp_s)
+        _wait(program, start_s + job.ramp_s)
         before = _look(site)
         _wait(program, job.duration_s)
         after = _look(site)
@@ -65,10 +67,7 @@ def run(job: Job, site: Site, *, seed: int) -> Sample:
             raise HostError(
                 f"fio did not end within {_PATIENCE_S:g} s", "look whether the volumes still answer"
             )
-    if ended.status != 0:
-        lines = (ended.errors.strip() or ended.output.strip()).splitlines() or ["no reason given"]
-        raise HostError(f"fio failed: {lines[-1]}")
-    result = fio.parse(ended.output)
+    result = _result(ended)
     took_s = after.at_s - before.at_s
     bytes_per_s = (after.bytes - before.bytes) / took_s
     return Sample(
@@ -85,8 +84,17 @@ def run(job: Job, site: Site, *, seed: int) -> Sample:
 def _wait(program: BackgroundProgram, seconds: float) -> None:
     ended = program.wait(seconds)
     if ended is not None:
-        lines = (ended.errors.strip() or ended.output.strip()).splitlines() or ["no reason given"]
-        raise HostError(f"fio ended early: {lines[-1]}")
+        _result(ended)
+        raise HostError("fio ended early", "look whether the volumes still answer")
+
+
+def _result(ended: Ended) -> fio.FioResult:
+    if ended.status != 0 and ended.errors.strip():
+        raise HostError(f"fio failed: {ended.errors.strip().splitlines()[-1]}")
+    result = fio.parse(ended.output)
+    if ended.status != 0:
+        raise HostError(f"fio failed with exit status {ended.status}")
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ REPEATS_MAX = 5
 # change of targets, a peer's start and each of its volumes.
 _RUN_S = 3.0
 _VOLUME_S = 0.35
-_FIO_S = 1.0
+_FIO_S = 0.85
 _CHANGE_S = 0.3
 _PEER_S = 0.8
 _PEER_VOLUME_S = 0.5

@@ -38,6 +38,7 @@ DEFAULT_DIRECTORY = Path("/run/pgstow/bench")
 _BUSY_S = 1.0
 _BUSY_CORES = 0.2
 _SETTLE_S = 0.1
+_FAILURES_MAX = 3  # a peer that fails so often is left out
 _PEER_PROGRAMS = {Nbdkit.name: nbdkit.PROGRAMS, QemuStorageDaemon.name: qemu.PROGRAMS}
 
 Progress = Callable[[float, float], None]
@@ -149,7 +150,7 @@ class _Run:
         self._samples: dict[tuple[str, str], list[Sample]] = {}
         self._cannot: dict[tuple[str, str], tuple[str, ...]] = {}
         self._others: dict[str, list[float]] = {}  # by row: what is not fio's
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, list[str]] = {}
 
     def measure_all(self) -> None:
         """Every group of every repeat."""
@@ -160,12 +161,12 @@ class _Run:
             tell = partial(self._tell, done_s, total_s)
             tell(0.0)
             try:
-                if group.subject not in self._failed:
+                if len(self._failed.get(group.subject, ())) < _FAILURES_MAX:
                     self._measure(group, self._plan.seed + number, tell)
             except HostError as error:
                 if group.subject == OURS:
                     raise
-                self._failed[group.subject] = error.message
+                self._failed.setdefault(group.subject, []).append(error.message)
             done_s += group.seconds
         self._progress(total_s, total_s)
 
@@ -221,8 +222,9 @@ class _Run:
         )
 
     def _warnings(self) -> Iterator[Warning]:
-        for name, reason in self._failed.items():
-            yield Warning("peer-failed", f"{name} could not be measured to the end: {reason}")
+        for name, reasons in self._failed.items():
+            text = f"{name} failed {len(reasons)} times and lacks rows: {reasons[0]}"
+            yield Warning("peer-failed", text, "run it by hand to see why")
 
 
 def _busy(machine: report.Machine) -> tuple[Warning, ...]:

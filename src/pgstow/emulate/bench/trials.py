@@ -45,8 +45,8 @@ class Job:
     block_bytes: int
     depth: int
     engine: Engine = "libaio"
-    ramp_s: float = 0.5
-    duration_s: float = 2.0
+    ramp_s: float = 0.3
+    duration_s: float = 1.6
     direct: bool = True
     fdatasync: bool = False  # after each write
     read_percent: int | None = None  # of a mixed pattern
@@ -117,13 +117,13 @@ LIMITS = (
     Trial("limit-host-iops", _CAPPED, _random("randread", 8, 16)),
     Trial("limit-host-bytes", _CAPPED, _random("randread", 256, 8, ramp_s=_BYTES_RAMP_S)),
 )
-_LATENCY_SECONDS = 1.5
+_LATENCY_SECONDS = 1.0
 _LATENCIES_MS = (0.3, 0.5, 1.0, 2.5)
 
 
 def _alone(pattern: Pattern, duration_s: float = _LATENCY_SECONDS, **more: bool) -> Job:
     """One request at a time, as a PostgreSQL backend reads."""
-    return Job(pattern, 8 * KIB, 1, "psync", 0.3, duration_s, **more)
+    return Job(pattern, 8 * KIB, 1, "psync", 0.0, duration_s, **more)
 
 
 LATENCIES = tuple(
@@ -132,8 +132,8 @@ LATENCIES = tuple(
     for pattern in ("randread", "randwrite")
 )
 TAILS = (
-    Trial("tail-read", _TAIL, _alone("randread", 3.0)),
-    Trial("tail-write", _TAIL, _alone("randwrite", 4.0)),
+    Trial("tail-read", _TAIL, _alone("randread", 2.0)),
+    Trial("tail-write", _TAIL, _alone("randwrite", 2.5)),
 )
 SCALE = (
     Trial("scale-read-16", _SIXTEEN, _random("randread", 8, 16, has_latencies=False)),

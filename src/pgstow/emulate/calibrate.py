@@ -19,10 +19,12 @@ from pgstow.host import loops
 from pgstow.model import Device, Latency, Member, Warning
 from pgstow.units import BLOCK_BYTES, KIB, MIB, Bytes
 
+_Request = Callable[[int, list[mmap.mmap], int], int]
 CALIBRATION_VOLUME = "_calibration"  # a name that no layout's volume can have
-LATENCY_US = 1000.0
-BATCHES, BATCH = 6, 50
-# A quiet machine's batches lie closer together than this.
+LATENCY_US = 500.0
+# Reads and writes in turn: what else the machine does comes in spells, and is to meet both alike.
+BATCHES, BATCH = 24, 16
+# The middle half of a quiet machine's batches lie closer together than this.
 QUIET_US = 40.0
 MAX_REQUEST_BYTES = 256 * KIB
 _DEVICE = Device(
@@ -75,13 +77,12 @@ def calibrate(directory: StateDirectory) -> Calibration:
         found = Compensation()
         spread_us = 0.0
         for _ in range(2):  # the second corrects what the first leaves
-            read_us, read_spread_us = _latency_us(loop.device, os.preadv, os.O_RDONLY)
-            write_us, write_spread_us = _latency_us(loop.device, os.pwritev, os.O_WRONLY)
+            reads, writes = _measure(loop.device)
             found = Compensation(
-                max(0.0, found.read_us + read_us - LATENCY_US),
-                max(0.0, found.write_us + write_us - LATENCY_US),
+                max(0.0, found.read_us + reads.typical_us - LATENCY_US),
+                max(0.0, found.write_us + writes.typical_us - LATENCY_US),
             )
-            spread_us = max(read_spread_us, write_spread_us)
+            spread_us = max(reads.spread_us, writes.spread_us)
             control.set_compensation(found)
     finally:
         clean(directory)
@@ -97,28 +98,40 @@ def clean(directory: StateDirectory) -> None:
         control.remove(CALIBRATION_VOLUME)
 
 
-def _latency_us(
-    device: str, request: Callable[[int, list[mmap.mmap], int], int], mode: int
-) -> tuple[float, float]:
-    """The median latency of one request at a time, and the spread of batches of them.
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    """The medians of batches of one kind of request, in order of size."""
 
-    Other work on the machine only ever adds, and comes in spells: so the second least of the
-    batches' medians is taken.
-    """
+    medians_us: list[float]
+
+    @property
+    def typical_us(self) -> float:
+        """The lower quartile: other work on the machine only ever adds."""
+        return self.medians_us[len(self.medians_us) // 4]
+
+    @property
+    def spread_us(self) -> float:
+        """From the lower quartile to the upper."""
+        return self.medians_us[len(self.medians_us) * 3 // 4] - self.typical_us
+
+
+def _measure(device: str) -> tuple[_Batches, _Batches]:
+    """How long reads and writes of one block take, one after another, past the page cache."""
     chooser = random.Random(BATCH)  # noqa: S311  (offsets, no secrets)
     blocks = _DEVICE.size_bytes // BLOCK_BYTES
-    descriptor = os.open(device, mode | os.O_DIRECT | os.O_CLOEXEC)
+    descriptor = os.open(device, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+    medians_us: dict[_Request, list[float]] = {os.preadv: [], os.pwritev: []}
     try:
         with mmap.mmap(-1, BLOCK_BYTES) as buffer:  # page-aligned, as direct I/O asks
-
-            def once_us() -> float:
-                offset = chooser.randrange(blocks) * BLOCK_BYTES
-                started = time.perf_counter()
-                request(descriptor, [buffer], offset)
-                return (time.perf_counter() - started) * 1e6
-
-            batches = [[once_us() for _ in range(BATCH)] for _ in range(BATCHES)]
-            medians_us = sorted(statistics.median(batch) for batch in batches)
+            for _ in range(BATCHES):
+                for request, found in medians_us.items():
+                    times_us = []
+                    for _ in range(BATCH):
+                        offset = chooser.randrange(blocks) * BLOCK_BYTES
+                        started = time.perf_counter()
+                        request(descriptor, [buffer], offset)
+                        times_us.append((time.perf_counter() - started) * 1e6)
+                    found.append(statistics.median(times_us))
     finally:
         os.close(descriptor)
-    return medians_us[1], medians_us[-2] - medians_us[1]
+    return _Batches(sorted(medians_us[os.preadv])), _Batches(sorted(medians_us[os.pwritev]))

@@ -65,6 +65,10 @@ impl Deadlines {
         });
     }
 
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     pub fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|entry| entry.pending.deadline_ns)
     }

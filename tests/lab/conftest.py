@@ -1,7 +1,9 @@
 """Emulators for the tests: each with a directory of its own, and nothing left of it afterwards."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -105,6 +107,11 @@ class Lab:
         identity = self.directory.server()
         assert identity is not None
         return identity
+
+    def kill_server(self) -> None:
+        identity = self.server()
+        os.kill(identity.pid, signal.SIGKILL)
+        assert processes.wait_until_gone(identity, patience_s=10)
 
     def leftovers(self) -> list[str]:
         """Mounts, loop devices and processes that are still there."""

@@ -1,7 +1,6 @@
 """Volumes made of files: where they lie, what becomes of them, and what survives what."""
 
 import os
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 
 from pgstow import emulate
 from pgstow.emulate import Choice, default_directory
-from pgstow.host import processes
 from pgstow.model.errors import UserError
 from pgstow.units import GIB, MIB, Bytes
 
@@ -23,12 +21,6 @@ def disk(lab: Any) -> Path:
     directory: Path = lab.root / "disk"
     directory.mkdir()
     return directory
-
-
-def kill_server(lab: Any) -> None:
-    identity = lab.server()
-    os.kill(identity.pid, signal.SIGKILL)
-    assert processes.wait_until_gone(identity, patience_s=10)
 
 
 def write(file: Path, content: bytes) -> None:
@@ -88,7 +80,7 @@ def test_what_was_synced_survives_a_killed_server_in_a_kept_file(
     lab.want("data", volume={"filesystem": filesystem})
     lab.up(choice=Choice(disk, keep=True))
     write(lab.mount("data") / "file", b"synced")
-    kill_server(lab)
+    lab.kill_server()
     status = lab.up(choice=Choice(disk, keep=True))
     assert "clear" in [action.kind for action in status.actions]
     assert (lab.mount("data") / "file").read_bytes() == b"synced"
@@ -97,7 +89,7 @@ def test_what_was_synced_survives_a_killed_server_in_a_kept_file(
 def test_a_killed_server_leaves_a_file_and_down_deletes_it(lab: Any, disk: Path) -> None:
     lab.want("data")
     lab.up(choice=Choice(disk))
-    kill_server(lab)
+    lab.kill_server()
     assert list(disk.iterdir()) != []
     emulate.down(lab.state)
     assert list(disk.iterdir()) == []
@@ -108,7 +100,7 @@ def test_up_after_a_killed_server_makes_the_file_anew(lab: Any, disk: Path) -> N
     lab.want("data")
     lab.up(choice=Choice(disk))
     write(lab.mount("data") / "file", b"gone")
-    kill_server(lab)
+    lab.kill_server()
     lab.up(choice=Choice(disk))
     assert list(lab.mount("data").iterdir()) == []
 
@@ -151,7 +143,7 @@ def test_the_default_directory_comes_and_goes(lab: Any) -> None:
     lab.want("data")
     lab.up(choice=Choice(directory))
     assert directory.stat().st_mode & 0o077 == 0
-    kill_server(lab)
+    lab.kill_server()
     lab.up(choice=Choice(directory))
     emulate.down(lab.state)
     assert not directory.exists()

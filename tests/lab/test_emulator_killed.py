@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 from pgstow import emulate
-from pgstow.host import processes
 
 DOWN_WITHIN_S = 30.0
 DYING_S = 20.0
@@ -51,12 +49,6 @@ def work(commands: list[str]) -> Iterator[list["subprocess.Popen[bytes]"]]:
             process.wait(DYING_S)
 
 
-def kill_server(lab: Any) -> None:
-    identity = lab.server()
-    os.kill(identity.pid, signal.SIGKILL)
-    assert processes.wait_until_gone(identity, patience_s=10)
-
-
 def files(lab: Any) -> list[str]:
     """What is left in the emulator's directories, those of its mounts included."""
     return [str(path) for path in lab.root.rglob("*") if not path.is_dir()]
@@ -88,7 +80,7 @@ def test_down_after_a_kill_in_the_middle_of_io(lab: Any, filesystem: str, kinds:
     with work([WORK[kind].format(mount=lab.mount("data")) for kind in kinds]) as running:
         time.sleep(0.7)
         assert any(process.poll() is None for process in running)
-        kill_server(lab)
+        lab.kill_server()
         take_down(lab)
     nothing_is_left(lab)
 
@@ -101,7 +93,7 @@ def test_down_while_io_goes_on_after_the_kill(lab: Any, filesystem: str) -> None
     stubborn = "exec 3>{mount}/held; while :; do echo x >&3; sleep 0.01; done"
     with work([stubborn.format(mount=lab.mount("data"))]):
         time.sleep(0.3)
-        kill_server(lab)
+        lab.kill_server()
         cleanup = take_down(lab)
         assert not os.path.ismount(lab.mount("data"))
         codes = [warning.code for warning in cleanup.warnings]
@@ -123,7 +115,7 @@ def test_down_after_a_kill_with_many_volumes_under_fio(lab: Any) -> None:
     )
     with work([job.format(mount=lab.mount(name)) for name in lab.volumes]):
         time.sleep(2)
-        kill_server(lab)
+        lab.kill_server()
         take_down(lab)
     nothing_is_left(lab)
 
@@ -136,7 +128,7 @@ def test_down_of_a_stalled_server_that_is_killed(lab: Any, filesystem: str) -> N
     emulate.inject(lab.state, [emulate.Planned(emulate.parse_fault({"kind": "stall"}, ""))])
     with work([WORK["fsync"].format(mount=lab.mount("data"))]):
         time.sleep(0.5)
-        kill_server(lab)
+        lab.kill_server()
         take_down(lab)
     nothing_is_left(lab)
 
@@ -149,7 +141,7 @@ def test_down_killed_in_its_middle_can_be_run_again(
     lab.want("wal")
     lab.up()
     (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
-    kill_server(lab)
+    lab.kill_server()
     first = pgstow("down")
     time.sleep(0.25 + delay_ms / 1000)
     first.kill()

@@ -13,15 +13,9 @@ from typing import Any
 import pytest
 
 from pgstow import emulate
-from pgstow.host import loops, mounts, processes
+from pgstow.host import loops, mounts
 from pgstow.model.errors import HostError, UserError
 from pgstow.units import GIB, Bytes
-
-
-def kill_server(lab: Any) -> None:
-    identity = lab.server()
-    os.kill(identity.pid, signal.SIGKILL)
-    assert processes.wait_until_gone(identity, patience_s=10)
 
 
 def test_up_twice_does_nothing_the_second_time(lab: Any) -> None:
@@ -177,7 +171,7 @@ def test_a_killed_server_leaves_nothing_after_down(lab: Any, filesystem: str) ->
     lab.want("wal")
     lab.up()
     (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
-    kill_server(lab)
+    lab.kill_server()
     assert [w.code for w in emulate.read_status(lab.state).warnings] == ["server-gone"]
     emulate.down(lab.state)
     assert lab.leftovers() == []
@@ -187,7 +181,7 @@ def test_a_killed_server_with_an_open_file_leaves_nothing_after_down(lab: Any) -
     lab.want("data")
     lab.up()
     with (lab.mount("data") / "held").open("w"):
-        kill_server(lab)
+        lab.kill_server()
         emulate.down(lab.state)
         assert mounts.mount_at(lab.mount("data")) is None
     _wait_until(lambda: lab.leftovers() == [])
@@ -205,7 +199,7 @@ def test_a_server_that_hangs_does_not_keep_down_from_ending(lab: Any) -> None:
 def test_up_after_a_killed_server_makes_the_volumes_anew(lab: Any) -> None:
     lab.want("data")
     first = lab.up()
-    kill_server(lab)
+    lab.kill_server()
     assert lab.plan()[:2] == ["clear", "start server"]
     second = lab.up()
     assert second.pid != first.pid
@@ -216,7 +210,7 @@ def test_up_after_a_killed_server_makes_the_volumes_anew(lab: Any) -> None:
 def test_a_reused_pid_is_not_killed(lab: Any) -> None:
     lab.want("data")
     lab.up()
-    kill_server(lab)
+    lab.kill_server()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         record = lab.directory.pid_file.read_text()
         stale = record.replace(f'"pid":{lab.server().pid}', f'"pid":{other.pid}')
@@ -230,7 +224,7 @@ def test_a_reused_pid_is_not_killed(lab: Any) -> None:
 def test_a_loop_device_someone_else_uses_now_is_left_alone(lab: Any) -> None:
     lab.want("data")
     loop = Path(lab.up().volumes[0].loop_device or "").name
-    kill_server(lab)
+    lab.kill_server()
     mounts.unmount(mounts.mount_at(lab.mount("data")))  # type: ignore[arg-type]
     subprocess.run(["losetup", "--detach", f"/dev/{loop}"], check=True)
     other = lab.root / "other.img"

@@ -182,6 +182,21 @@ def test_a_second_up_with_another_state_directory(lab: Any, layout: Path, refuse
     assert [path.name for path in (lab.root / "other").iterdir()] == ["lock"]
 
 
+def test_btrfs_beside_an_emulator_that_has_ended(lab: Any, layout: Path, refused: Refused) -> None:
+    lab.want("data")
+    lab.up()
+    lab.kill_server()
+    other = LAYOUT.format(root=lab.root / "other")
+    (lab.root / "other.toml").write_text(
+        other.replace('type = "gp3"', 'type = "gp3"\nfilesystem = "btrfs"')
+    )
+    state = lab.root / "other/state"
+    line = refused("up", lab.root / "other.toml", "--state-dir", state, code=1)
+    emulate.down(state)
+    assert f"an emulator in {lab.state} that has ended" in line
+    assert f"run pgstow emulate down --state-dir {lab.state}" in line
+
+
 def test_a_second_up_at_the_same_time_finds_all_done(lab: Any, layout: Path) -> None:
     both = [start(lab, "up", str(layout)) for _ in range(2)]
     outputs = [running.communicate(timeout=120)[0] for running in both]

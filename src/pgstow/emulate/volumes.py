@@ -26,7 +26,29 @@ def format_device(volume: Volume, device: str) -> None:
     """Make the layout's filesystem; what an interrupted attempt left is overwritten."""
     options = [part for option in volume.mkfs_options for part in shlex.split(option)]
     command = KINDS[volume.filesystem].make
-    programs.run([*command, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
+    try:
+        programs.run([*command, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
+    except HostError as error:
+        ended = _ended_server()
+        if volume.filesystem != "btrfs" or ended is None:
+            raise
+        # mkfs.btrfs compares its device with the file behind every mounted loop device
+        what = f"mkfs.btrfs stumbles over volumes of an emulator in {ended} that has ended"
+        raise HostError(what, f"run pgstow emulate down --state-dir {ended}") from error
+
+
+def _ended_server() -> Path | None:
+    """The state directory of an emulator that ended with its volumes still mounted."""
+    for present in mounts.mounts():
+        server = server_of(present)
+        if server is None:
+            continue
+        try:
+            (server / "volumes").stat()
+        except OSError as error:
+            if error.errno == errno.ENOTCONN:
+                return server
+    return None
 
 
 def grow(volume: Volume, loop: Loop) -> None:

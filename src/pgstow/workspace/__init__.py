@@ -1,5 +1,6 @@
 """The workspace: the project file that holds an investigation; the only package with sqlite3."""
 
+from pgstow.workspace.runs import RunEntry
 from pgstow.workspace.store import Entry, Kind, Workspace
 
-__all__ = ["Entry", "Kind", "Workspace"]
+__all__ = ["Entry", "Kind", "RunEntry", "Workspace"]

@@ -1,4 +1,4 @@
-"""The project file: values as typed documents, and the journal, in one SQLite database."""
+"""The project file: typed documents, the journal and experiments' runs, in one SQLite database."""
 
 import json
 import sqlite3
@@ -11,9 +11,9 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgstow.model.errors import PgstowError, WorkspaceError
-from pgstow.workspace import journal
+from pgstow.workspace import journal, runs
 
-FORMAT = 1  # PRAGMA user_version: raised with every change that an older pgstow cannot read
+FORMAT = 2  # PRAGMA user_version: raised with every change that an older pgstow cannot read
 _APPLICATION_ID = 0x70677374  # "pgst"; tells a workspace from other programs' databases
 _BUSY_TIMEOUT_S = 10.0
 
@@ -66,6 +66,7 @@ class Workspace:
         self.path = path
         self.connection = connection
         self.journal = journal.Journal(connection)
+        self.runs = runs.Runs(connection)
 
     @classmethod
     def open(cls, path: Path, create: bool = True) -> Self:
@@ -178,7 +179,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statement in _statements(_SCHEMA + journal.SCHEMA):
+        for statement in _statements(_SCHEMA + journal.SCHEMA + runs.SCHEMA):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -70,7 +70,9 @@ def is_running(process: ProcessIdentity) -> bool:
     return process.boot_id == boot_id() and start_ticks(process.pid) == process.start_ticks
 
 
-def end(process: ProcessIdentity, *, patience_s: float) -> bool:
+def end(
+    process: ProcessIdentity, *, patience_s: float, first: signal.Signals = signal.SIGTERM
+) -> bool:
     """Terminate that very process, by SIGKILL where it does not go; whether it is gone."""
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -80,7 +82,7 @@ def end(process: ProcessIdentity, *, patience_s: float) -> bool:
         # The descriptor is of whatever has the pid now, and stays of that: checked once is enough.
         if not is_running(process):
             return True
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number in (first, signal.SIGKILL):
             signal.pidfd_send_signal(descriptor, number)
             if _gone(descriptor, patience_s):
                 return True

@@ -47,13 +47,18 @@ class Effect:
         return self.verdict in ("higher", "lower")
 
 
+def student_quantile(confidence: float, degrees: float) -> float:
+    """How many standard errors a two-sided interval of Student's t reaches to each side."""
+    return float(stats.t.ppf(0.5 + confidence / 2, degrees))
+
+
 def mean_interval(samples: Sequence[float], *, confidence: float = 0.95) -> Interval | None:
     """The mean of samples and Student's interval around it; None with fewer than two."""
     values = np.asarray(samples, dtype=float)
     if len(values) < _FEWEST:
         return None
     count = _effective(values)
-    half = _quantile(confidence, count - 1) * math.sqrt(_variance_of_mean(values))
+    half = student_quantile(confidence, count - 1) * math.sqrt(_variance_of_mean(values))
     mean = float(values.mean())
     return Interval(mean, mean - half, mean + half, len(values), confidence)
 
@@ -90,7 +95,8 @@ def effect(
     error = math.sqrt(sum(variance for variance, _ in parts))
     spread = sum(variance**2 / degrees for variance, degrees in parts)
     degrees = error**4 / spread if spread > 0 else 1.0  # Welch–Satterthwaite
-    return _result(ratio, _quantile(confidence, degrees) * error, confidence, len(one), len(other))
+    half = student_quantile(confidence, degrees) * error
+    return _result(ratio, half, confidence, len(one), len(other))
 
 
 def _paired(one: np.ndarray, other: np.ndarray, confidence: float) -> Effect:
@@ -100,7 +106,7 @@ def _paired(one: np.ndarray, other: np.ndarray, confidence: float) -> Effect:
     ratio = math.exp(float(logs.mean()))
     if len(logs) < _FEWEST:
         return _result(ratio, None, confidence, len(one), len(other))
-    half = _quantile(confidence, _effective(logs) - 1) * math.sqrt(_variance_of_mean(logs))
+    half = student_quantile(confidence, _effective(logs) - 1) * math.sqrt(_variance_of_mean(logs))
     return _result(ratio, half, confidence, len(one), len(other))
 
 
@@ -132,7 +138,3 @@ def _effective(values: np.ndarray) -> float:
 
 def _variance_of_mean(values: np.ndarray) -> float:
     return float(values.var(ddof=1)) / _effective(values)
-
-
-def _quantile(confidence: float, degrees: float) -> float:
-    return float(stats.t.ppf(0.5 + confidence / 2, degrees))

@@ -1,0 +1,21 @@
+"""What trials of a designed experiment say: spread, paired comparison, precision, traps. Pure."""
+
+from pgstow.verification.experiments.comparison import Comparison, Verdict, compare
+from pgstow.verification.experiments.metrics import METRICS, Metric
+from pgstow.verification.experiments.precision import needed_blocks, required_blocks_for_power
+from pgstow.verification.experiments.summary import Spread, TreatmentSummary, summaries
+from pgstow.verification.experiments.traps import traps
+
+__all__ = [
+    "METRICS",
+    "Comparison",
+    "Metric",
+    "Spread",
+    "TreatmentSummary",
+    "Verdict",
+    "compare",
+    "needed_blocks",
+    "required_blocks_for_power",
+    "summaries",
+    "traps",
+]

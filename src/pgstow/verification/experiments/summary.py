@@ -1,0 +1,97 @@
+"""Each treatment by itself: means over the blocks with intervals, spread, price."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pgstow.model import Experiment, Levels, Trial
+from pgstow.verification.effect import Interval, mean_interval
+from pgstow.verification.experiments.metrics import known_metric, usd_per_1000_tps
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One metric over a treatment's blocks. ``cv`` is the standard deviation over the mean.
+
+    ``interval`` (Student's) says where the mean of this treatment lies on this machine at such
+    times. It is no means to compare treatments: what blocks have in common is still in it.
+    """
+
+    mean: float
+    interval: Interval | None  # None: a single trial
+    cv: float | None  # None: a single trial, or a mean of 0
+    values: tuple[float, ...]  # in the blocks' order
+
+
+@dataclass(frozen=True, slots=True)
+class TreatmentSummary:
+    """What a treatment's trials gave, and what it costs; None: not known."""
+
+    levels: Levels
+    trials: int
+    tps: Spread | None
+    mean_ms: Spread | None
+    p50_ms: Spread | None
+    p95_ms: Spread | None
+    p99_ms: Spread | None
+    usd_month: float | None
+    usd_per_1000_tps: float | None
+
+
+def summaries(
+    experiment: Experiment, trials: Iterable[Trial], confidence: float = 0.99
+) -> tuple[TreatmentSummary, ...]:
+    """Every treatment's summary, in the experiment's order; also of those with no trial yet."""
+    by_treatment: dict[Levels, list[Trial]] = {one.levels: [] for one in experiment.treatments}
+    for trial in trials:
+        if trial.levels in by_treatment:
+            by_treatment[trial.levels].append(trial)
+    return tuple(_summary(levels, found, confidence) for levels, found in by_treatment.items())
+
+
+def spread(values: Sequence[float], confidence: float) -> Spread | None:
+    """Mean, interval and coefficient of variation; None of no values.
+
+    >>> spread([99.0, 100.0, 101.0], 0.95).cv
+    0.01
+    """
+    if not values:
+        return None
+    mean = statistics.fmean(values)
+    several = len(values) > 1 and mean != 0
+    return Spread(
+        mean,
+        mean_interval(values, confidence=confidence),
+        statistics.stdev(values) / abs(mean) if several else None,
+        tuple(values),
+    )
+
+
+def _summary(levels: Levels, trials: Sequence[Trial], confidence: float) -> TreatmentSummary:
+    ordered = sorted(trials, key=lambda trial: trial.block)
+
+    def of(name: str) -> Spread | None:
+        read = known_metric(name).read
+        values = (read(trial) for trial in ordered)
+        return spread([v for v in values if v is not None and math.isfinite(v)], confidence)
+
+    tps, usd_month = of("tps"), _usd_month(ordered)
+    return TreatmentSummary(
+        levels,
+        len(ordered),
+        tps,
+        of("mean_ms"),
+        of("p50_ms"),
+        of("p95_ms"),
+        of("p99_ms"),
+        usd_month,
+        usd_per_1000_tps(usd_month, tps.mean if tps else None),
+    )
+
+
+def _usd_month(trials: Sequence[Trial]) -> float | None:
+    """The price, which trials of one treatment share; None where any does not know it."""
+    prices = [trial.usd_month for trial in trials]
+    known = [price for price in prices if price is not None]
+    return statistics.fmean(known) if known and len(known) == len(prices) else None

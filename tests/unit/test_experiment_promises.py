@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from experiment_samples import experiment, trial
 
+from pgstow.model import UserError
 from pgstow.verification.experiments import compare
 from pgstow.verification.experiments.interval import means
 from pgstow.verification.experiments.simulation import (
@@ -16,11 +17,12 @@ from pgstow.verification.experiments.simulation import (
     heavy,
     normal,
     paired_differences,
+    recorded,
 )
 
 BY_NAME = {one.name: one for one in SCENARIOS}
-STEADY = [one.name for one in SCENARIOS if one.name in ("still machine", "heavy tails")]
-DRIFTING = [one.name for one in SCENARIOS if one.name not in (*STEADY, "rare stalls")]
+DRIFTING = [one.name for one in SCENARIOS if one.is_drifting]
+REALISTIC = ("still machine", "heavy tails", "drift", "drift, heavy tails")
 RUNS = 400
 
 
@@ -59,7 +61,7 @@ def test_the_same_level_twice_shows_no_difference(name: str, blocks: int) -> Non
 
 
 @pytest.mark.parametrize("blocks", [6, 8, 12])
-@pytest.mark.parametrize("name", [*STEADY, "autocorrelated drift", "drift, heavy tails"])
+@pytest.mark.parametrize("name", REALISTIC)
 def test_a_difference_of_5_percent_is_found(name: str, blocks: int) -> None:
     assert evaluate(BY_NAME[name], blocks=blocks, runs=RUNS, seed=3).power >= 0.90
 
@@ -72,6 +74,21 @@ def test_a_then_b_would_need_twice_the_width_where_the_machine_drifts(
     found = evaluate(BY_NAME[name], blocks=blocks, runs=RUNS, seed=4)
     assert found.sequential_error >= 2 * found.half_width
     assert found.sequential_false_alarms > 0.05 > 2 * found.false_alarms
+
+
+@pytest.mark.parametrize("name", ["slows by 10 %", "swings by ±5 %"])
+def test_a_then_b_states_twice_the_width_where_drift_is_slow(name: str) -> None:
+    found = evaluate(BY_NAME[name], blocks=20, runs=RUNS, seed=4)
+    assert found.sequential_half_width >= 2 * found.half_width
+
+
+def test_recorded_trials_are_taken_in_their_order() -> None:
+    series = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0]
+    path = recorded(series)(np.random.default_rng(1), (50, 6))
+    assert {round(float(np.exp(first))) for first in path[:, 0]} == {100, 101, 102}
+    assert np.allclose(np.diff(np.exp(path), axis=1), 1.0)
+    with pytest.raises(UserError, match="too few"):
+        recorded(series)(np.random.default_rng(1), (1, 9))
 
 
 def test_an_aa_experiment_of_three_levels_shows_nothing_in_95_of_100_runs() -> None:

@@ -6,12 +6,13 @@ blocks of random order, compared in pairs; and sequentially, all of A and then a
 Welch's t-test as if trials were independent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import signal, stats
 
+from pgstow.model import UserError
 from pgstow.verification.experiments.interval import means
 
 _CHUNK = 250  # runs at a time: a bootstrap keeps 10,000 numbers of each
@@ -25,6 +26,7 @@ class Scenario:
     name: str
     drift: Draw
     noise: Draw
+    is_drifting: bool = False
     treatments: int = 2  # in a block; the others stand between the pair
 
     def path(self, random: np.random.Generator, runs: int, trials: int) -> np.ndarray:
@@ -37,8 +39,9 @@ class Scenario:
 class Evaluation:
     """How often a comparison finds what is and is not there, and how finely.
 
-    Half-widths are medians, on the logarithm (about relative). ``sequential_error`` is the half
-    width that a sequential comparison would have to state to hold the truth as often as it says.
+    Half-widths are medians, on the logarithm (about relative). Welch's interval of a sequential
+    comparison does not know of drift; ``sequential_error`` is the half-width that it would have to
+    state, to hold the truth as often as it says.
     """
 
     scenario: str
@@ -46,6 +49,7 @@ class Evaluation:
     runs: int
     confidence: float
     effect: float
+    pair_deviation: float  # of a block's logarithmic ratio, over all runs
     false_alarms: float  # part of the runs with no effect that show one
     power: float  # part of the runs with the effect that show it, with the right sign
     half_width: float
@@ -81,6 +85,7 @@ def evaluate(
         runs,
         confidence,
         effect,
+        pair_deviation=float(rows.std()),
         false_alarms=float(np.mean(p_value <= alpha)),
         power=float(np.mean((p_shifted <= alpha) & is_right)),
         half_width=float(np.median(half_width)),
@@ -118,6 +123,21 @@ def _welch(
     result = stats.ttest_ind(after, before, axis=1, equal_var=False)
     low, high = result.confidence_interval(confidence)
     return (high - low) / 2, result.pvalue
+
+
+def recorded(series: Sequence[float]) -> Draw:
+    """Throughputs measured one after the other, of like trials: any stretch of them."""
+    logs = np.log(np.asarray(series, dtype=float))
+
+    def draw(random: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        runs, trials = shape
+        if trials > len(logs):
+            raise UserError(f"{len(logs)} recorded trials are too few", f"record {trials} or more")
+        first = random.integers(0, len(logs) - trials + 1, size=(runs, 1))
+        path: np.ndarray = logs[first + np.arange(trials)]
+        return path
+
+    return draw
 
 
 def normal(deviation: float) -> Draw:
@@ -186,10 +206,16 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("still machine", still(), normal(_NOISE)),
     Scenario("heavy tails", still(), heavy(_NOISE)),
     Scenario("rare stalls", still(), stalls(_NOISE, chance=0.05, depth=0.05)),
-    Scenario("slows by 10 %", linear(0.10), normal(_NOISE)),
-    Scenario("swings by ±5 %", wave(0.05), normal(_NOISE)),
-    Scenario("autocorrelated drift", autocorrelated(0.05, 0.95), normal(_NOISE)),
-    Scenario("drift, heavy tails", autocorrelated(0.05, 0.95), heavy(_NOISE)),
-    Scenario("neighbour", neighbour(0.08, change=0.1), normal(_NOISE)),
-    Scenario("drift, 4 treatments", autocorrelated(0.05, 0.95), normal(_NOISE), treatments=4),
+    Scenario("slows by 10 %", linear(0.10), normal(_NOISE), is_drifting=True),
+    Scenario("swings by ±5 %", wave(0.05), normal(_NOISE), is_drifting=True),
+    Scenario("drift", autocorrelated(0.05, 0.95), normal(_NOISE), is_drifting=True),
+    Scenario("drift, heavy tails", autocorrelated(0.05, 0.95), heavy(_NOISE), is_drifting=True),
+    Scenario("neighbour", neighbour(0.08, change=0.1), normal(_NOISE), is_drifting=True),
+    Scenario(
+        "drift, 4 treatments",
+        autocorrelated(0.05, 0.95),
+        normal(_NOISE),
+        is_drifting=True,
+        treatments=4,
+    ),
 )

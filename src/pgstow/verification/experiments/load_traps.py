@@ -62,13 +62,15 @@ def few_transactions(case: Case) -> Finding | None:
 def skipped(case: Case) -> Finding | None:
     """Transactions that a rate-limited schedule was too late for."""
     share = _share(case, lambda outcome: outcome.skipped)
-    return None if share == 0 else Finding(share, f"{share:.2%} of the schedule was skipped")
+    return (
+        None if share == 0 else Finding(share, f"{share * 100:.2f} % of the schedule was skipped")
+    )
 
 
 def failed(case: Case) -> Finding | None:
     """Transactions that ended in an error."""
     share = _share(case, lambda outcome: outcome.failed)
-    return None if share == 0 else Finding(share, f"{share:.2%} of the transactions failed")
+    return None if share == 0 else Finding(share, f"{share * 100:.2f} % of the transactions failed")
 
 
 def _share(case: Case, read: Callable[[Outcome], int]) -> float:

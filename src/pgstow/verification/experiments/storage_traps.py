@@ -60,8 +60,10 @@ def lazy_loading(case: Case) -> Finding | None:
     ]
     if not names:
         return None
+    plural = "s" if len(names) > 1 else ""
     return Finding(
-        len(names), f"data of {', '.join(names)} come from a snapshot when they are first touched"
+        len(names),
+        f"volume{plural} {', '.join(names)}: data come from a snapshot when they are first touched",
     )
 
 

@@ -7,7 +7,7 @@ from pgstow.model import Experiment, HostSpec, Levels, Trial, Volume, Warning
 from pgstow.verification.experiments import drift, load_traps, storage_traps
 from pgstow.verification.experiments.case import Case, Finding
 
-_FEW_BLOCKS = 6  # below, Student's quantile for 99 % is over 4 standard errors
+_FEW_BLOCKS = 6  # below, Student's quantile for 99 % is over 4.5 standard errors
 _DRIFT = 0.03  # over a run; what is less is of no account
 
 _Rule = tuple[str, str, Callable[[Case], Finding | None]]  # code, remedy, what finds it

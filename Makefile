@@ -62,7 +62,7 @@ check: lint rust
 	@$(BIN)/python -m pytest tests/unit
 
 test: lint rust
-	@$(BIN)/python -m pytest tests
+	@$(BIN)/python -m pytest --durations=30 --durations-min=2 tests
 
 unit: setup
 	@$(BIN)/python -m pytest tests/unit

@@ -1,0 +1,109 @@
+"""The instruments beside a real load, on every version's way of counting."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from local_server import LocalServer
+
+from pgstow.experiment.instruments import Recorder
+
+VERSIONS = (15, 16, 18)
+CLIENTS = 4
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"pg{version}")
+def loaded(
+    request: pytest.FixtureRequest, shared_server: Callable[[int], LocalServer]
+) -> LocalServer:
+    """A server with pgbench's tables in its database postgres."""
+    server = shared_server(request.param)
+    server.pgbench("--initialize", "--quiet", "--scale=2")
+    return server
+
+
+@contextmanager
+def load(server: LocalServer, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+    command = server.pgbench_command("--no-vacuum", f"--client={CLIENTS}", "-T", "60", *arguments)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        time.sleep(0.5)
+        assert running.poll() is None
+        yield running
+        running.kill()
+
+
+def recorder(server: LocalServer, running: "subprocess.Popen[bytes]") -> Recorder:
+    return Recorder(server.dsn, volumes={}, client_pids=lambda: [running.pid], is_local=True)
+
+
+def lsn(server: LocalServer) -> int:
+    with psycopg.connect(server.dsn) as connection:
+        row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_load_that_writes(loaded: LocalServer) -> None:
+    with load(loaded) as running:
+        before = lsn(loaded)
+        with recorder(loaded, running) as record:
+            time.sleep(3)
+            with psycopg.connect(loaded.dsn, autocommit=True) as connection:
+                connection.execute("CHECKPOINT")
+            time.sleep(1.5)  # sessions tell their counters once a second
+        after = lsn(loaded)
+    found = record.instruments
+    assert record.warnings == ()
+    assert found.wal is not None
+    assert found.wal.bytes == pytest.approx(after - before, rel=0.35)
+    assert found.wal.syncs > 10
+    assert found.checkpoints is not None
+    assert found.checkpoints.requested >= 1
+    assert found.database_bytes is not None
+    assert found.database_bytes > 20_000_000
+    assert found.waits is not None
+    assert found.waits.samples > 20
+    in_all = sum(sum(one) / len(one) for _, one in found.waits.sessions)
+    assert 0.5 < in_all <= CLIENTS
+    assert found.cpu is not None
+    assert found.cpu.client_cores is not None
+    assert 0 < found.cpu.client_cores < found.cpu.busy_cores
+    if loaded.version >= 16:
+        assert found.io is not None
+        assert any(row.backend_type == "client backend" for row in found.io)
+    else:
+        assert found.io is None
+
+
+def test_a_reset_in_the_middle_is_told(loaded: LocalServer) -> None:
+    with load(loaded) as running, recorder(loaded, running) as record:
+        time.sleep(0.5)
+        with psycopg.connect(loaded.dsn, autocommit=True) as connection:
+            connection.execute("SELECT pg_stat_reset_shared('wal')")
+        time.sleep(0.5)
+    assert record.instruments.wal is None
+    assert [warning.code for warning in record.warnings] == ["counter-reset"]
+    assert record.instruments.checkpoints is not None
+
+
+def test_a_remote_server_is_asked_by_sql_alone(loaded: LocalServer) -> None:
+    with Recorder(loaded.dsn, volumes={}, client_pids=list, is_local=False) as record:
+        time.sleep(0.3)
+    assert record.instruments.devices is None
+    assert record.instruments.cpu is None
+    assert record.instruments.wal is not None
+
+
+def test_a_server_that_goes_away_leaves_a_warning(make_server: Callable[..., LocalServer]) -> None:
+    server = make_server(18)
+    with Recorder(server.dsn, volumes={}, client_pids=list, is_local=True) as record:
+        time.sleep(0.3)
+        server.stop("immediate")
+        time.sleep(0.3)
+    assert record.instruments.wal is None
+    assert record.instruments.cpu is not None
+    assert {warning.code for warning in record.warnings} <= {"instruments", "waits"}
+    assert record.warnings

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pgstow import emulate
+from pgstow.emulate.control import Compensation, Control
 from pgstow.host import loops, mounts
 from pgstow.model.errors import HostError, UserError
 from pgstow.units import GIB, Bytes
@@ -35,6 +36,13 @@ def test_down_twice_is_fine(lab: Any) -> None:
     assert emulate.down(lab.state).actions
     assert lab.leftovers() == []
     assert emulate.down(lab.state).actions == []
+
+
+def test_a_compensation_found_before_is_taken_as_it_is(lab: Any) -> None:
+    lab.want("data")
+    given = Compensation(41.0, 43.0)
+    assert lab.up(compensation=given).compensation == given
+    assert Control(lab.directory.control).status().compensation == given
 
 
 def test_a_dry_run_changes_nothing(lab: Any) -> None:

@@ -15,7 +15,7 @@ from pgstow.emulate import (
     volumes,
 )
 from pgstow.emulate.backing import MEMORY, Backing, Choice
-from pgstow.emulate.control import Control, FileBacking
+from pgstow.emulate.control import Compensation, Control, FileBacking
 from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, Wanted
 from pgstow.emulate.state import State, StateDirectory, VolumeState
@@ -58,6 +58,7 @@ def up(
     choice: Choice | None = None,
     thin: bool = True,
     metrics_port: int | None = None,
+    compensation: Compensation | None = None,
     progress: Progress | None = None,
 ) -> EmulatorStatus:
     """Make the volumes of a layout be there, limited and mounted, and nothing else changed.
@@ -65,7 +66,8 @@ def up(
     ``devices`` are the catalog's, one per volume and of its name. Volumes that are up and not in
     the layout stay, unless ``prune``. ``owner`` is given the top directory of new filesystems.
     ``choice`` says what new volumes are made of, memory where there is none; ``thin`` lets them be
-    larger than that.
+    larger than that. ``compensation``, of an earlier one on this machine, spares a new server its
+    own calibration, so that both behave alike.
     """
     directory = StateDirectory(state_directory)
     reconcile.pair(layout, devices)
@@ -81,7 +83,9 @@ def up(
         state = seen.state if seen.is_running else None
         state = replace(state or State(processes.boot_id()), host=layout.host)
         _refuse_other_metrics(directory, seen, metrics_port)
-        run = _Run(directory, state, wanted, host_cap, owner_ids, warnings, metrics_port)
+        run = _Run(
+            directory, state, wanted, host_cap, owner_ids, warnings, metrics_port, compensation
+        )
         if seen.is_running and seen.state != state:
             run.note()
         for done, action in enumerate(actions):
@@ -200,6 +204,7 @@ class _Run:
     owner: tuple[int, int] | None  # uid, gid
     warnings: list[Warning] = field(default_factory=list)
     metrics_port: int | None = None
+    compensation: Compensation | None = None  # None: to be measured
 
     @property
     def control(self) -> Control:
@@ -256,11 +261,16 @@ class _Run:
                     self.control.set_limits(True, name)
 
     def calibrate(self) -> None:
-        self.control.set_host(None)
-        calibration = calibrate.calibrate(self.directory)
-        self.warnings += calibration.warnings
-        self.control.set_host(self.state.host_cap)
-        self.note(replace(self.state, compensation=calibration.compensation))
+        found = self.compensation
+        if found is not None:
+            self.control.set_compensation(found)
+        else:
+            self.control.set_host(None)
+            calibration = calibrate.calibrate(self.directory)
+            self.warnings += calibration.warnings
+            self.control.set_host(self.state.host_cap)
+            found = calibration.compensation
+        self.note(replace(self.state, compensation=found))
 
     def add(self, entry: Wanted) -> None:
         self.note_volume(entry.entry)

@@ -3,17 +3,13 @@
 Every mistake is one line that names the file, the key, the value and the rule.
 """
 
-import difflib
-import json
 import math
 import re
-import tomllib
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from pgstow.model import (
     HostSpec,
@@ -22,10 +18,17 @@ from pgstow.model import (
     Placement,
     RelationId,
     Tablespace,
-    UserError,
     Volume,
 )
 from pgstow.model.storage import DEFAULT_CHUNK_BYTES, Filesystem, Platform
+from pgstow.toml_file import (
+    explain,
+    first_mistake,
+    parse_tables,
+    quoted_key,
+    quoted_text,
+    read_text,
+)
 from pgstow.units import Bytes, BytesPerSecond, Iops, format_exact_size, parse_rate, parse_size
 
 _DOCUMENT = "docs/reference/layout.md"
@@ -180,102 +183,20 @@ class LayoutTable(_Strict):
 
 def read_layout(path: Path) -> Layout:
     """Read a layout file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"layout file {path} does not exist", "give the path of one") from None
-    except UnicodeDecodeError as error:
-        raise LayoutError(
-            f"{path}: is not UTF-8 text (byte {error.start})", "save it as UTF-8"
-        ) from None
-    except OSError as error:
-        raise UserError(
-            f"layout file {path} cannot be read: {error.strerror}", "check the path and its mode"
-        ) from None
-    return parse_layout(text, str(path))
+    return parse_layout(read_text(path, "layout file", LayoutError), str(path))
 
 
 def parse_layout(text: str, source: str) -> Layout:
     """Read a layout from the text of a file; ``source`` names it in errors."""
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise LayoutError(f"{source}: {_syntax(str(error))}", "correct the TOML") from None
+    tables = parse_tables(text, source, LayoutError)
     try:
         return LayoutTable.model_validate(tables).layout()
     except ValidationError as error:
-        raise _layout_error(error, source) from None
+        mistake, more = first_mistake(error)
+        message, remedy = explain(mistake, LayoutTable, _DOCUMENT)
+        raise LayoutError(f"{source}: {message}", remedy + more) from None
     except LayoutError as error:
         raise LayoutError(f"{source}: {error.message}", error.remedy) from None
-
-
-def _syntax(message: str) -> str:
-    """tomllib's message with the line in front."""
-    place = re.search(r"^(.*) \(at (.*)\)$", message, flags=re.DOTALL)
-    return f"{place[2]}: {place[1]}" if place else message
-
-
-def _layout_error(error: ValidationError, source: str) -> LayoutError:
-    """The first mistake as one line, and how many more there are."""
-    mistakes = error.errors(include_url=False)
-    mistakes.sort(key=lambda one: one["type"] != "extra_forbidden")  # a typo explains a gap
-    message, remedy = _mistake(mistakes[0])
-    others = len(mistakes) - 1
-    if others:
-        remedy += f" ({others} more mistake{'s' if others > 1 else ''} in the file)"
-    return LayoutError(f"{source}: {message}", remedy)
-
-
-def _mistake(mistake: ErrorDetails) -> tuple[str, str]:
-    """What is wrong with one key, and what to write."""
-    place = mistake["loc"]
-    key = _dotted(place)
-    if mistake["type"] == "extra_forbidden":
-        known = _keys_at(place[:-1])
-        close = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
-        remedy = f"did you mean {close[0]}" if close else f"use one of: {', '.join(known)}"
-        return f"{key}: unknown key", remedy
-    if mistake["type"] == "missing":
-        return f"{key}: is missing", f"see {_DOCUMENT}"
-    if mistake["type"] == "too_short":
-        return f"{key}: has none", "write at least one [volumes.NAME]"
-    if mistake["type"] in ("model_type", "dict_type"):
-        return f"{key}: must be a table, not {_shown(mistake['input'])}", f"write it as [{key}]"
-    context: dict[str, Any] = mistake.get("ctx", {})
-    reason = context.get("error")
-    if reason is not None:
-        rule, _, remedy = str(reason).partition("; ")
-        if repr(mistake["input"]) not in rule:
-            rule = f"{_shown(mistake['input'])}: {rule}"
-        return f"{key}: {rule}", remedy
-    rule = mistake["msg"][0].lower() + mistake["msg"][1:]
-    return f"{key}: {_shown(mistake['input'])}: {rule}", f"see {_DOCUMENT}"
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _dotted(place: tuple[int | str, ...]) -> str:
-    """A key as TOML writes it, list positions in brackets."""
-    text = ""
-    for part in place:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += ("." if text else "") + _key(part)
-    return text or "the file"
-
-
-def _keys_at(place: tuple[int | str, ...]) -> list[str]:
-    """The keys that a table of the file may have."""
-    if not place:
-        return sorted(LayoutTable.model_fields)
-    fixed: dict[str, type[BaseModel]] = {"host": HostTable, "postgres": PostgresTable}
-    named: dict[str, type[BaseModel]] = {"volumes": VolumeTable, "tablespaces": TablespaceTable}
-    table = fixed.get(str(place[0])) or named[str(place[0])]
-    return sorted(table.model_fields)
 
 
 def format_layout(layout: Layout) -> str:
@@ -288,11 +209,11 @@ def format_layout(layout: Layout) -> str:
 
 
 def _host_block(host: HostSpec) -> str:
-    lines = ["[host]", f"platform = {_text(host.platform)}"]
+    lines = ["[host]", f"platform = {quoted_text(host.platform)}"]
     if host.region is not None:
-        lines.append(f"region = {_text(host.region)}")
+        lines.append(f"region = {quoted_text(host.region)}")
     if host.instance is not None:
-        lines.append(f"instance = {_text(host.instance)}")
+        lines.append(f"instance = {quoted_text(host.instance)}")
     if host.burst_credits is not None:
         lines.append(f"burst_credits = {_plain(host.burst_credits)}")
     return "\n".join(lines) + "\n"
@@ -300,23 +221,23 @@ def _host_block(host: HostSpec) -> str:
 
 def _volume_block(volume: Volume) -> str:
     lines = [
-        f"[volumes.{_key(volume.name)}]",
-        f"type = {_text(volume.type)}",
-        f"size = {_text(format_exact_size(volume.size_bytes))}",
+        f"[volumes.{quoted_key(volume.name)}]",
+        f"type = {quoted_text(volume.type)}",
+        f"size = {quoted_text(format_exact_size(volume.size_bytes))}",
     ]
     if volume.iops is not None:
         lines.append(f"iops = {_plain(volume.iops)}")
     if volume.throughput is not None:
-        lines.append(f"throughput = {_text(_exact_rate(volume.throughput))}")
+        lines.append(f"throughput = {quoted_text(_exact_rate(volume.throughput))}")
     if volume.stripes > 1:
         lines.append(f"stripes = {volume.stripes}")
     if volume.stripes > 1 or volume.chunk_bytes != DEFAULT_CHUNK_BYTES:
-        lines.append(f"chunk = {_text(format_exact_size(volume.chunk_bytes))}")
-    lines.append(f"filesystem = {_text(volume.filesystem)}")
+        lines.append(f"chunk = {quoted_text(format_exact_size(volume.chunk_bytes))}")
+    lines.append(f"filesystem = {quoted_text(volume.filesystem)}")
     if volume.mkfs_options:
         lines.append(f"mkfs_options = {_texts(volume.mkfs_options)}")
     lines.append(f"mount_options = {_texts(volume.mount_options)}")
-    lines.append(f"mount = {_text(volume.mount)}")
+    lines.append(f"mount = {quoted_text(volume.mount)}")
     if volume.burst_credits is not None:
         lines.append(f"burst_credits = {_plain(volume.burst_credits)}")
     if volume.from_snapshot:
@@ -324,45 +245,38 @@ def _volume_block(volume: Volume) -> str:
     if volume.fast_snapshot_restore:
         lines.append("fast_snapshot_restore = true")
     if volume.initialization_rate is not None:
-        lines.append(f"initialization_rate = {_text(_exact_rate(volume.initialization_rate))}")
+        bought = _exact_rate(volume.initialization_rate)
+        lines.append(f"initialization_rate = {quoted_text(bought)}")
     return "\n".join(lines) + "\n"
 
 
 def _postgres_block(placement: Placement) -> str:
-    lines = ["[postgres]", f"data = {_text(placement.data)}", f"wal = {_text(placement.wal)}"]
+    lines = ["[postgres]", f"data = {quoted_text(placement.data)}"]
+    lines.append(f"wal = {quoted_text(placement.wal)}")
     if placement.temp:
         lines.append(f"temp = {_texts(placement.temp)}")
     if placement.settings:
         lines += ["", "[postgres.settings]"]
-        lines += [f"{_key(name)} = {_value(value)}" for name, value in placement.settings]
+        lines += [f"{quoted_key(name)} = {_value(value)}" for name, value in placement.settings]
     return "\n".join(lines) + "\n"
 
 
 def _tablespace_block(space: Tablespace) -> str:
-    lines = [f"[tablespaces.{_key(space.name)}]", f"volume = {_text(space.volume)}"]
+    lines = [f"[tablespaces.{quoted_key(space.name)}]", f"volume = {quoted_text(space.volume)}"]
     if space.location is not None:
-        lines.append(f"location = {_text(space.location)}")
+        lines.append(f"location = {quoted_text(space.location)}")
     if space.options:
-        pairs = ", ".join(f"{_key(name)} = {_value(value)}" for name, value in space.options)
+        pairs = ", ".join(f"{quoted_key(name)} = {_value(value)}" for name, value in space.options)
         lines.append(f"options = {{ {pairs} }}")
     if space.relations:
         lines.append("relations = [")
-        lines += [f"  {_text(str(relation))}," for relation in space.relations]
+        lines += [f"  {quoted_text(str(relation))}," for relation in space.relations]
         lines.append("]")
     return "\n".join(lines) + "\n"
 
 
-def _text(text: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for the delete character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _texts(texts: tuple[str, ...]) -> str:
-    return f"[{', '.join(_text(text) for text in texts)}]"
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+    return f"[{', '.join(quoted_text(text) for text in texts)}]"
 
 
 def _value(value: str) -> str:
@@ -371,7 +285,7 @@ def _value(value: str) -> str:
         number = float(value) if "." in value else int(value)
         if str(number) == value:
             return value
-    return _text(value)
+    return quoted_text(value)
 
 
 def _plain(value: float) -> str:

@@ -71,6 +71,7 @@ from pgstow.model.storage import (
     Tablespace,
     Volume,
 )
+from pgstow.model.study import Claim, Column, Mistake, PublishedRow, Study
 
 __all__ = [
     "DEFAULT_TABLESPACE",
@@ -79,6 +80,8 @@ __all__ = [
     "Build",
     "Burst",
     "CheckpointUse",
+    "Claim",
+    "Column",
     "CpuUse",
     "DataChoice",
     "Demand",
@@ -105,6 +108,7 @@ __all__ = [
     "Measurement",
     "Mechanics",
     "Member",
+    "Mistake",
     "Outcome",
     "Performance",
     "PgstowError",
@@ -114,6 +118,7 @@ __all__ = [
     "Price",
     "Profile",
     "Provenance",
+    "PublishedRow",
     "Rate",
     "Reason",
     "Relation",
@@ -124,6 +129,7 @@ __all__ = [
     "ServerError",
     "ServerState",
     "Step",
+    "Study",
     "SyntheticLoad",
     "Tablespace",
     "TablespaceState",

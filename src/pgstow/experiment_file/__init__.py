@@ -1,0 +1,13 @@
+"""Experiment files: TOML that says what is varied and measured, to the model's Experiment.
+
+Every mistake is one line that names the file, the key, the value and the rule.
+"""
+
+from pgstow.experiment_file.reading import (
+    experiment_names,
+    parse_experiment,
+    read_experiment,
+    select,
+)
+
+__all__ = ["experiment_names", "parse_experiment", "read_experiment", "select"]

@@ -1,0 +1,145 @@
+"""The published studies: their figures, their claims, and how these meet the experiments."""
+
+import pytest
+
+from pgstow.experiment_file import experiment_names, read_experiment
+from pgstow.model import Claim, UserError
+from pgstow.studies_file import parse_study, read_study, study_names
+
+# what a trial has: metrics of its own, its scripts' by name, and shares of the active sessions
+METRICS = {"tps", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "wal_sync_ms", "wal_write_ms"}
+METRICS |= {"usd_month", "usd_per_1000_tps"}
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_claims_are_about_levels_of_the_experiment(name: str) -> None:
+    study, experiment = read_study(name), read_experiment(name, "full")
+    assert study.name == name
+    levels = {treatment.levels for treatment in experiment.treatments}
+    named = {tuple(sorted(one)) for one in levels}
+    for claim in study.claims:
+        assert claim.over != claim.under
+        for side in (claim.over, claim.under):
+            assert tuple(sorted(side)) in named, claim.text
+        assert claim.metric in METRICS or claim.metric.startswith(("scripts.", "waits."))
+    for row in study.rows:
+        assert not row.levels or tuple(sorted(row.levels)) in named, row.label
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_the_first_claim_can_be_held_against_quick(name: str) -> None:
+    """What the study is known for, from its baseline: five minutes say something about it."""
+    claim, experiment = read_study(name).claims[0], read_experiment(name, "quick")
+    names = {tuple(sorted(treatment.levels)) for treatment in experiment.treatments}
+    assert {tuple(sorted(claim.over)), tuple(sorted(claim.under))} <= names
+    compared = {dict(side)[experiment.compare] for side in (claim.over, claim.under)}
+    assert experiment.baseline in compared
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "ratio"),
+    [
+        ("wal-split", "tps", 1.36),  # +36 %
+        ("wal-split", "p99_ms", 0.55),  # -45 %
+        ("filesystem", "tps", 1.062),
+        ("placement", "tps", 15.0),
+        ("placement", "usd_month", 2.4),
+        ("gp3-iops", "tps", 3.4),
+        ("io2", "tps", 9.1),
+        ("indexes-on-fast", "mean_ms", 38),
+        ("dedicated-log-volume", "tps", 1.9183),
+        ("striping", "mean_ms", 1.053 / 17),
+        ("volume-types", "tps", 1.166),
+    ],
+)
+def test_claims_have_the_published_ratios(name: str, metric: str, ratio: float) -> None:
+    claim = next(claim for claim in read_study(name).claims if claim.metric == metric)
+    assert claim.ratio == pytest.approx(ratio, rel=0.025)
+    assert claim.tolerance == 0.25
+
+
+def test_prices_are_the_catalogs() -> None:
+    truths = {m.says: m.truth for name in study_names() for m in read_study(name).mistakes}
+    (io2,) = [truth for says, truth in truths.items() if "io2 of 500 GB with 64,000" in says]
+    assert "$3,598.50" in io2
+    assert not any("{" in truth for truth in truths.values())
+
+
+def test_a_published_row_is_found_by_its_levels() -> None:
+    study = read_study("wal-split")
+    row = study.row((("wal", "apart"),))
+    assert row is not None
+    assert (row.value("tps"), row.value("unpublished")) == (58200, None)
+    assert study.row((("wal", "elsewhere"),)) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "measured", "met"),
+    [
+        (2.0, 2.49, True),
+        (2.0, 1.51, True),
+        (2.0, 2.51, False),
+        (2.0, 1.49, False),
+        (1.06, 0.99, False),  # near, and the other way round
+        (0.5, 0.6, True),
+        (0.9, 1.01, False),
+        (1.0, 1.2, True),
+        (1.0, 0.8, True),
+        (1.0, 1.3, False),
+    ],
+)
+def test_a_claim_is_met_within_its_tolerance_and_on_its_side(
+    ratio: float, measured: float, met: bool
+) -> None:
+    assert Claim("", "tps", (), (), ratio).is_met_by(measured) is met
+
+
+STUDY = """\
+name = "mine"
+title = "Mine"
+document = "A document"
+publisher = "me"
+date = "2026"
+where = "page 1"
+[columns]
+tps = { title = "TPS", metric = "tps" }
+[[rows]]
+label = "slow"
+levels = { disk = "slow" }
+values = { tps = 100 }
+[[rows]]
+label = "fast"
+levels = { disk = "fast" }
+values = { tps = 300 }
+[[claims]]
+text = "three times"
+metric = "tps"
+over = { disk = "fast" }
+under = { disk = "slow" }
+"""
+
+
+def test_a_ratio_is_that_of_the_rows_unless_given() -> None:
+    assert parse_study(STUDY, "mine.toml").claims[0].ratio == 3
+    assert parse_study(STUDY + "ratio = 2.9\n", "mine.toml").claims[0].ratio == 2.9
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("values = { tps = 300 }", "values = {}", "claim 'three times' has no ratio, and no two"),
+        ('disk = "fast" }\nunder', 'disk = "fsat" }\nunder', "claim 'three times' has no ratio"),
+        ("tps = 100", "tsp = 100", "row slow has a value of tsp, which is no column; did you mean"),
+        ('text = "three', 'txt = "three', "claims[0].txt: unknown key; did you mean text"),
+    ],
+)
+def test_mistakes_name_the_file_and_the_key(old: str, new: str, says: str) -> None:
+    assert old in STUDY
+    with pytest.raises(UserError) as raised:
+        parse_study(STUDY.replace(old, new, 1), "mine.toml")
+    assert f"mine.toml: {says}" in str(raised.value)
+
+
+def test_unknown_studies_are_refused() -> None:
+    with pytest.raises(UserError, match="there is no study 'wal'; did you mean wal-split"):
+        read_study("wal")

@@ -5,13 +5,15 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
+import experiment_page_samples
 import pytest
 import report_samples as samples
 from typer.testing import CliRunner
 
 from pgstow import catalog
+from pgstow.cli.bench_report import section_of
 from pgstow.cli.main import app
-from pgstow.cli.report import document_of, write_page
+from pgstow.cli.report import document_of, write_page, write_pictures
 from pgstow.model import UserError
 from pgstow.workspace import Workspace
 
@@ -123,3 +125,40 @@ def test_a_page_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be written"):
         write_page(tmp_path / "taken", "x")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "taken"]
+
+
+def test_experiments_alone_make_a_page_and_pictures(tmp_path: Path) -> None:
+    made = experiment_page_samples.wal_split(2)
+    path = tmp_path / "w.db"
+    with Workspace.open(path) as workspace:
+        run = workspace.runs.begin(made.experiment)
+        for trial in made.trials:
+            workspace.runs.add(run, trial)
+        workspace.runs.begin(experiment_page_samples.filesystem().experiment)  # with no trial
+    out, png = tmp_path / "page.html", tmp_path / "charts"
+    arguments = ["report", "--workspace", str(path), "--out", str(out), "--png", str(png)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    text = out.read_text(encoding="utf-8")
+    assert "<title>WAL on its own volume</title>" in text
+    assert 'id="experiment-1"' in text and 'id="experiment-2"' not in text
+    assert len(list(png.iterdir())) == 6
+    result = CliRunner().invoke(app, ["report", "--workspace", str(path), "--json"])
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)["experiments"]
+    assert len(found["trials"]) == 4 and found["comparisons"][0]["metric"] == "tps"
+
+
+def test_trials_of_other_builds_are_shown_but_not_compared() -> None:
+    made = experiment_page_samples.wal_split(2)
+    first, *rest = made.trials
+    trials = (replace(first, build=replace(first.build, postgres="17.1")), *rest)
+    section = section_of(made.experiment, trials, catalog.load())
+    assert section.comparisons == () and section.trials == trials
+    assert section.warnings[0].code == "not-compared"
+
+
+def test_pictures_that_cannot_be_written_are_said(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        write_pictures(tmp_path / "taken", {"a": b""})

@@ -11,9 +11,11 @@ from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pgstow.catalog import Catalog
     from pgstow.model import Layout, Measurement, Plan, Profile
-    from pgstow.report import ReportDocument, StepOutcome, VolumePrice
+    from pgstow.report import ExperimentSection, ReportDocument, StepOutcome, VolumePrice
     from pgstow.verification import Effect
     from pgstow.workspace import Kind
     from pgstow.workspace import Workspace as Store
@@ -25,22 +27,29 @@ T = TypeVar("T")
 def report(
     out: Annotated[Path, typer.Option(help="Where the page is written.")] = Path("report.html"),
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(metavar="DIRECTORY", help="Also write every chart there as a picture."),
+    ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
-    """Write one HTML file of all that was observed, planned, applied and measured.
+    """Write one HTML file of all that was observed, planned, applied, measured and compared.
 
-    The file loads nothing from a network. With --json the same content is printed instead.
+    The file loads nothing from a network. With --json the same content is printed instead. With
+    --png every chart is also written as a picture of its own.
 
-    Example: pgstow report --out report.html
+    Example: pgstow report --out report.html --png charts
     """
     from pgstow import catalog
     from pgstow.cli.output import console, print_json
-    from pgstow.report import render
+    from pgstow.report import render, render_pngs
     from pgstow.workspace import Workspace as Store
 
     with Store.open(workspace, create=False) as store:
         document = document_of(store, catalog.load(), title=title)
+    if png is not None:
+        write_pictures(png, render_pngs(document))
     if json:
         print_json(document)
         return
@@ -73,23 +82,40 @@ def write_page(path: Path, page: str) -> None:
         ) from error
 
 
+def write_pictures(directory: Path, pictures: "Mapping[str, bytes]") -> None:
+    """Write each picture under its name; the directory is made if it is not there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures.items():
+            (directory / f"{name}.png").write_bytes(picture)
+    except OSError as error:
+        raise UserError(
+            f"pictures cannot be written to {directory}: {error.strerror}",
+            "name another directory with --png",
+        ) from error
+
+
 def document_of(store: "Store", rules: "Catalog", *, title: str | None = None) -> "ReportDocument":
-    """All that a workspace has for a page, around its latest plan.
+    """All that a workspace has for a page: its latest plan with what is around it, its experiments.
 
     What was stored before the plan is "before", what was measured of the plan's layout after it
     is "after". Without a plan the latest profile is all there is.
     """
     from pgstow import verification
+    from pgstow.cli.bench_report import sections_of
     from pgstow.report import ReportDocument
 
     found = _Found(store)
+    experiments = sections_of(store, rules)
     plan, profile = found.plan, found.profile
     before, after, predicted = found.before(rules), found.after, found.predicted
     known = profile or found.profile_after
-    if known is None and plan is None and before is None and predicted is None:
-        raise UserError("the workspace holds nothing to report", "run pgstow observe first")
+    if not experiments and all(one is None for one in (known, plan, before, predicted)):
+        raise UserError(
+            "the workspace holds nothing to report", "run pgstow observe or pgstow bench first"
+        )
     document = ReportDocument(
-        title=title or _title(known),
+        title=title or (_title(known) if known or not experiments else _named(experiments)),
         generated_at=datetime.now(UTC).isoformat(timespec="seconds"),
         server_version=known.server.version if known else None,
         machine=_machine(known) if known else None,
@@ -109,6 +135,7 @@ def document_of(store: "Store", rules: "Catalog", *, title: str | None = None) -
         tps_interval_before=_interval(before),
         tps_interval_after=_interval(after),
         commands=_commands(profile, plan, after),
+        experiments=experiments,
     )
     return _with_prices(document, rules)
 
@@ -176,6 +203,12 @@ def _title(profile: "Profile | None") -> str:
     names = [n for n in profile.server.databases if n != "postgres"] if profile else []
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"Storage of {names[0]}{more}" if names else "Storage of a PostgreSQL server"
+
+
+def _named(experiments: "Sequence[ExperimentSection]") -> str:
+    """The title of a page that has nothing but experiments."""
+    titles = list(dict.fromkeys(one.experiment.title for one in experiments))
+    return titles[0] if len(titles) == 1 else "Experiments on PostgreSQL's storage"
 
 
 def _machine(profile: "Profile") -> str | None:

@@ -7,10 +7,13 @@ from pgstow.report.document import (
     StepOutcome,
     VolumePrice,
 )
+from pgstow.report.experiments import ClaimOutcome, ExperimentSection
 from pgstow.report.page import render, render_pngs
 
 __all__ = [
+    "ClaimOutcome",
     "Compared",
+    "ExperimentSection",
     "ReportDocument",
     "Shown",
     "StepOutcome",

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 WIDTH, HEIGHT = 380, 230
 SERIES = ("before", "predicted", "after")
 _MOST_POINTS = 240  # of one line
-PAGE = {name: f"var(--{name})" for name in (*SERIES, "ink", "muted", "rule")}
+PAGE = {name: f"var(--{name})" for name in (*SERIES, "ink", "muted", "rule", "paper")}
 # For pictures outside a page, where there are no custom properties.
 LIGHT = {
     "before": "#7c8794",
@@ -22,6 +22,7 @@ LIGHT = {
     "ink": "#1d2329",
     "muted": "#5b6672",
     "rule": "#dfe3e8",
+    "paper": "#ffffff",
 }
 Palette = Mapping[str, str]
 
@@ -57,19 +58,19 @@ def throughput_over_time(
         for series, (samples, seconds) in runs.items()
         for place, value in thinned(samples)
     ]
-    x = alt.X("x:Q", title="seconds of the run", axis=_axis(ticks=5, grid=False))
-    y = alt.Y("tps:Q", title=None, axis=_axis(), scale=alt.Scale(zero=True))
+    x = alt.X("x:Q", title="seconds of the run", axis=linear_axis(ticks=5, grid=False))
+    y = alt.Y("tps:Q", title=None, axis=linear_axis(), scale=alt.Scale(zero=True))
     layers = []
     if predicted is not None:
         band = alt.Chart(alt.InlineData(values=[{"low": predicted[0], "high": predicted[1]}]))
         layers.append(
             band.mark_rect(color=palette["predicted"], opacity=0.16).encode(
-                y=alt.Y("low:Q", title=None, axis=_axis()), y2="high:Q"
+                y=alt.Y("low:Q", title=None, axis=linear_axis()), y2="high:Q"
             )
         )
     lines = alt.Chart(alt.InlineData(values=rows)).mark_line(strokeWidth=1.6)
     layers.append(lines.encode(x=x, y=y, color=_color(palette)))
-    return _spec(alt.layer(*layers), palette)
+    return finished(alt.layer(*layers), palette)
 
 
 def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
         axis=alt.Axis(ticks=False, domain=False, minExtent=62),
     )
     scale = alt.Scale(domain=[0, furthest * 1.18], nice=False)
-    x = alt.X("value:Q", title=None, axis=_axis(ticks=5), scale=scale)
+    x = alt.X("value:Q", title=None, axis=linear_axis(ticks=5), scale=scale)
     marks = base.mark_bar(size=26).encode(x=x, y=y, color=_color(palette))
     spread = base.mark_rule(strokeWidth=1.5, color=palette["ink"]).encode(
         x=alt.X("low:Q"), x2="high:Q", y=y
@@ -110,7 +111,7 @@ def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
     label = base.mark_text(align="left", dx=6, color=palette["ink"], fontSize=12).encode(
         x="end:Q", y=y, text="text:N"
     )
-    return _spec(alt.layer(marks, spread, *ends, label), palette)
+    return finished(alt.layer(marks, spread, *ends, label), palette)
 
 
 def latencies(rows: Sequence[tuple[str, str, float]], palette: Palette = PAGE) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def latencies(rows: Sequence[tuple[str, str, float]], palette: Palette = PAGE) -
         axis=alt.Axis(ticks=False, domain=False, grid=True, minExtent=104),
     )
     values = [ms for _, _, ms in known] or [1.0]
-    scale, axis = _log_axis(min(values), max(values))
+    scale, axis = log_axis(min(values), max(values))
     x = alt.X("ms:Q", title="ms, logarithmic", scale=scale, axis=axis)
     span = base.mark_rule(color=palette["muted"], strokeWidth=1).encode(
         x=alt.X("min(ms):Q", title="ms, logarithmic"), x2="max(ms):Q", y=y
@@ -136,7 +137,7 @@ def latencies(rows: Sequence[tuple[str, str, float]], palette: Palette = PAGE) -
     dots = base.mark_point(filled=True, size=85, opacity=1).encode(
         x=x, y=y, color=_color(palette), shape=_shape()
     )
-    return _spec(alt.layer(span, dots), palette)
+    return finished(alt.layer(span, dots), palette)
 
 
 def shares(samples: Mapping[str, Sequence[float]], palette: Palette = PAGE) -> dict[str, Any]:
@@ -151,12 +152,12 @@ def shares(samples: Mapping[str, Sequence[float]], palette: Palette = PAGE) -> d
             for place, value in thinned(ordered)
         ]
     found = [row["ms"] for row in rows] or [1.0]
-    scale, axis = _log_axis(min(found), max(found))
+    scale, axis = log_axis(min(found), max(found))
     lines = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step-after")
     y = alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=5))
     x = alt.X("ms:Q", title="ms, logarithmic", scale=scale, axis=axis)
     marked = lines.encode(x=x, y=y, color=_color(palette))
-    return _spec(alt.layer(marked), palette)
+    return finished(alt.layer(marked), palette)
 
 
 def thinned(values: Sequence[float]) -> list[tuple[int, float]]:
@@ -173,10 +174,18 @@ def to_svg(spec: Mapping[str, Any], title: str) -> Markup:
     import vl_convert
 
     svg = vl_convert.vegalite_to_svg(dict(spec), allowed_base_urls=[])
-    svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r'\sid="[^"]*"', "", svg)  # two charts on one page could share an id
+    svg = _TAG.sub(_without_names, svg)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
-    return Markup(svg)  # noqa: S704 - Vega escapes, and no label comes from outside
+    return Markup(svg)  # noqa: S704 - Vega escapes what it writes
+
+
+_TAG = re.compile(r"<[a-z][^<>]*>")
+_NAMES = re.compile(r'\s(?:xmlns(?::\w+)?|id)="[^"]*"')
+
+
+def _without_names(tag: re.Match[str]) -> str:
+    """A tag without namespaces, and without its id: two charts on one page could share it."""
+    return _NAMES.sub("", tag[0])
 
 
 def to_png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
@@ -201,13 +210,14 @@ def _shape() -> Any:
     return alt.Shape("series:N", scale=scale, legend=None)
 
 
-def _axis(ticks: int = 5, grid: bool = True) -> Any:
+def linear_axis(ticks: int = 5, grid: bool = True) -> Any:
+    """A linear axis in SI prefixes."""
     import altair as alt
 
     return alt.Axis(tickCount=ticks, grid=grid, labelExpr="format(datum.value, '~s')")
 
 
-def _log_axis(low: float, high: float) -> tuple[Any, Any]:
+def log_axis(low: float, high: float) -> tuple[Any, Any]:
     """A logarithmic scale with ticks at 1, 2 and 5 of each decade, fewer over many."""
     import math
 
@@ -221,17 +231,30 @@ def _log_axis(low: float, high: float) -> tuple[Any, Any]:
     return scale, alt.Axis(values=inside, format="~g", labelOverlap=True)
 
 
-def _spec(chart: Any, palette: Palette) -> dict[str, Any]:
-    font = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
+def finished(chart: Any, palette: Palette, *, height: int = HEIGHT) -> dict[str, Any]:
+    """The specification of a chart of one panel, in the page's look."""
     configured = chart.properties(
         width=WIDTH,
-        height=HEIGHT,
+        height=height,
         background="transparent",
         padding=2,
         autosize={"type": "fit", "contains": "padding"},
     )
     spec: dict[str, Any] = configured.to_dict()
-    spec["config"] = {
+    spec["config"] = _config(palette)
+    return spec
+
+
+def composed(chart: Any, palette: Palette) -> dict[str, Any]:
+    """The specification of a chart of several panels, whose sizes are given."""
+    spec: dict[str, Any] = chart.properties(background="transparent", padding=2).to_dict()
+    spec["config"] = _config(palette)
+    return spec
+
+
+def _config(palette: Palette) -> dict[str, Any]:
+    font = "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
+    return {
         "font": font,
         "view": {"stroke": None},
         "axis": {
@@ -245,5 +268,7 @@ def _spec(chart: Any, palette: Palette) -> dict[str, Any]:
             "titleFontSize": 11,
             "labelLimit": 160,
         },
+        "header": {"labelColor": palette["ink"], "labelFontSize": 11, "labelFontWeight": 600},
+        "legend": {"labelColor": palette["ink"], "labelFontSize": 11, "symbolStrokeWidth": 2},
+        "title": {"color": palette["ink"], "subtitleColor": palette["muted"], "fontSize": 13},
     }
-    return spec

@@ -14,6 +14,7 @@ from pgstow.model import (
     Step,
     Warning,
 )
+from pgstow.report.experiments.section import ExperimentSection
 
 
 class Compared(Protocol):
@@ -122,6 +123,7 @@ class ReportDocument:
     prices_after: tuple[VolumePrice, ...] = ()
     warnings: tuple[Warning, ...] = ()
     commands: tuple[str, ...] = ()
+    experiments: tuple[ExperimentSection, ...] = ()
 
     @property
     def layout_before(self) -> Layout | None:

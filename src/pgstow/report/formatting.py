@@ -150,3 +150,12 @@ def visible(text: str) -> str:
     'a␊b'
     """
     return text.translate(_CONTROLS)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "block"), counted(12, "block")
+    ('1 block', '12 blocks')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

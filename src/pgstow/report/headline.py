@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pgstow.model import Performance, Provenance
 from pgstow.report import formatting as f
 from pgstow.report.document import ReportDocument
+from pgstow.report.experiments import view as experiments
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ def _at_price(known: Performance) -> str:
 
 def _observed(document: ReportDocument) -> str:
     profile = document.profile
+    if profile is None and document.experiments:
+        return experiments.sentence(document.experiments)
     if profile is None:
         return "Nothing has been observed yet."
     return (

@@ -16,6 +16,7 @@ from pgstow.report import formatting as f
 from pgstow.report.contents import Item, contents
 from pgstow.report.diagram import Drawing, draw
 from pgstow.report.document import ReportDocument
+from pgstow.report.experiments import view
 from pgstow.report.heat import Scale
 
 _WIDE, _NARROW = 580.0, 340.0  # one drawing for wide pages, one for telephones
@@ -43,7 +44,8 @@ def render(document: ReportDocument) -> str:
 
 def render_pngs(document: ReportDocument) -> dict[str, bytes]:
     """The page's charts as pictures, by name, for a terminal or a README."""
-    return {name: charts.to_png(spec) for name, spec in figures.specs(document, charts.LIGHT)}
+    specs = (*figures.specs(document, charts.LIGHT), *view.pictures(document.experiments))
+    return {name: charts.to_png(spec) for name, spec in specs}
 
 
 def _asset(name: str) -> str:
@@ -100,6 +102,7 @@ def _parts(document: ReportDocument) -> dict[str, Any]:
         "hidden": relations[tables.MOST_RELATIONS :],
         "origins": tables.origins(document),
         "warnings": _warnings(document),
+        "experiments": view.views(document.experiments),
     }
 
 

@@ -8,6 +8,7 @@ from pgstow.report import formatting as f
 from pgstow.report.contents import volume_of
 from pgstow.report.diagram import type_and_size
 from pgstow.report.document import Compared, ReportDocument, StepOutcome, VolumePrice
+from pgstow.report.experiments.view import provenances
 from pgstow.report.heat import Scale, densities, operations
 from pgstow.units import BLOCK_BYTES
 
@@ -235,6 +236,7 @@ def origins(document: ReportDocument) -> tuple[tuple[str, Provenance], ...]:
         found.append(("Predicted speed", document.expected.performance.provenance))
     layouts = {"before": document.prices_before, "after": document.prices_after}
     found += _price_origins(document, layouts)
+    found += provenances(document.experiments)
     return tuple(dict.fromkeys(found))
 
 

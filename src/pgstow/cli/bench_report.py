@@ -1,0 +1,57 @@
+"""The experiments of a workspace as a page shows them: each run's trials, and what they say."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from pgstow.catalog import Catalog
+    from pgstow.model import Experiment, Trial, Volume
+    from pgstow.report import ExperimentSection
+    from pgstow.workspace import Workspace as Store
+
+METRICS = ("tps", "p99_ms")  # those that levels are compared by
+
+
+def sections_of(store: "Store", rules: "Catalog") -> "tuple[ExperimentSection, ...]":
+    """Every run that has a trial, oldest first."""
+    return tuple(
+        section_of(store.runs.experiment(entry.id), store.runs.trials(entry.id), rules, entry.id)
+        for entry in store.runs.list()
+        if entry.trials
+    )
+
+
+def section_of(
+    experiment: "Experiment", trials: "Sequence[Trial]", rules: "Catalog", run: int | None = None
+) -> "ExperimentSection":
+    """A run with its statistics. Trials that may not be compared are shown, and a warning."""
+    from pgstow.model import Warning
+    from pgstow.report import ExperimentSection
+    from pgstow.verification import experiments as statistics
+
+    warnings = statistics.traps(experiment, trials, burst_s=_burst_s(experiment, rules))
+    try:
+        comparisons = tuple(
+            one
+            for metric in METRICS
+            for one in statistics.compare(experiment, trials, metric=metric)
+        )
+    except UserError as error:
+        comparisons = ()
+        warnings = (Warning("not-compared", error.message, error.remedy), *warnings)
+    return ExperimentSection(
+        experiment=experiment,
+        trials=tuple(trials),
+        summaries=statistics.summaries(experiment, trials),
+        comparisons=comparisons,
+        warnings=warnings,
+        run=run,
+    )
+
+
+def _burst_s(experiment: "Experiment", rules: "Catalog") -> "dict[Volume, float | None]":
+    """How long full credits of each volume last at the burst rate."""
+    layouts = [one.layout for one in experiment.treatments if one.layout is not None]
+    return {volume: rules.burst_seconds(volume) for layout in layouts for volume in layout.volumes}

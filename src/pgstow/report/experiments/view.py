@@ -1,0 +1,127 @@
+"""The sections as the template shows them, and their charts as pictures."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from pgstow.model import Levels, Provenance
+from pgstow.report import charts
+from pgstow.report import formatting as f
+from pgstow.report.experiments import colours, tables, words
+from pgstow.report.experiments.colours import LineStyle
+from pgstow.report.experiments.figures import Figure, figures, styles_of
+from pgstow.report.experiments.section import ExperimentSection
+from pgstow.report.experiments.time_charts import Look
+
+_MOST_OPEN = 3  # strata; of more, those after the first unfold where they are pressed
+_PAGE = {name: f"var(--{name})" for name in (*colours.LEVELS, *colours.WAITS_LIGHT)}
+ON_PAGE = Look({**charts.PAGE, **_PAGE})
+AS_PICTURE = Look({**charts.LIGHT, **colours.LEVELS_LIGHT, **colours.WAITS_LIGHT}, has_legend=True)
+
+
+def views(sections: Sequence[ExperimentSection]) -> list[dict[str, Any]]:
+    """All that the template shows of each experiment, computed."""
+    return [_view(place, section) for place, section in enumerate(sections, start=1)]
+
+
+def pictures(sections: Sequence[ExperimentSection]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and specification of each chart, with a title and legend of its own."""
+    for place, section in enumerate(sections, start=1):
+        name = f"{place}-{_file_name(section.experiment.name)}"
+        for number, stratum in enumerate(section.strata, start=1):
+            part = f"{name}-{number}" if len(section.strata) > 1 else name
+            for figure in figures(section, stratum, AS_PICTURE):
+                titled = {**figure.spec, "title": _title(section, stratum, figure)}
+                yield f"{part}-{figure.name}", titled
+
+
+def provenances(sections: Sequence[ExperimentSection]) -> list[tuple[str, Provenance]]:
+    """Where each experiment's figures are from."""
+    return [
+        (f"Experiment {section.experiment.name}", _provenance(section))
+        for section in sections
+        if section.trials
+    ]
+
+
+def sentence(sections: Sequence[ExperimentSection]) -> str:
+    """The result of a page that has nothing but experiments."""
+    trials = sum(len(section.trials) for section in sections)
+    return f"{f.counted(len(sections), 'experiment')}, {f.counted(trials, 'trial')}."
+
+
+def _view(place: int, section: ExperimentSection) -> dict[str, Any]:
+    experiment = section.experiment
+    return {
+        "id": f"experiment-{place}",
+        "short": f.shortened(experiment.title, 40),
+        "section": section,
+        "design": words.design(section),
+        "progress": words.progress(section),
+        "builds": words.builds(section),
+        "provenance": _provenance(section) if section.trials else None,
+        "verdict": words.verdict(section),
+        "warnings": section.all_warnings,
+        "legend": [(level, _swatch(style)) for level, style in styles_of(section).items()],
+        "compare": experiment.compare,
+        "strata": [
+            _stratum(section, stratum, number) for number, stratum in enumerate(section.strata)
+        ],
+        "factors": tables.other_factors(section),
+        "rows": tables.level_rows(section),
+        "has_prices": tables.has_prices(section),
+    }
+
+
+def _stratum(section: ExperimentSection, stratum: Levels, number: int) -> dict[str, Any]:
+    where = f", {words.named(stratum)}" if stratum else ""
+    return {
+        "name": words.named(stratum),
+        "is_open": len(section.strata) <= _MOST_OPEN or number == 0,
+        "figures": [
+            {
+                "name": figure.name,
+                "title": figure.title,
+                "note": figure.note,
+                "events": list(figure.events.items()),
+                "svg": charts.to_svg(figure.spec, f.visible(figure.title + where)),
+            }
+            for figure in figures(section, stratum, ON_PAGE)
+        ],
+    }
+
+
+def _provenance(section: ExperimentSection) -> Provenance:
+    emulated = section.experiment.target == "emulated"
+    machines = dict.fromkeys(trial.build.machine for trial in section.trials)
+    return Provenance(
+        "measured on emulated volumes" if emulated else "measured",
+        "; ".join(machines),
+        (section.began_at or "")[:10],
+    )
+
+
+def _swatch(style: LineStyle) -> Markup:
+    """A piece of the level's line, for the legend."""
+    dashes = f' stroke-dasharray="{" ".join(map(str, style.dashes))}"' if style.dashes else ""
+    return Markup(  # noqa: S704 - ours
+        '<svg class="sample" width="26" height="10" aria-hidden="true">'
+        f'<line x1="0" x2="26" y1="5" y2="5" stroke="var(--{style.colour})"{dashes}/></svg>'
+    )
+
+
+def _title(section: ExperimentSection, stratum: Levels, figure: Figure) -> dict[str, Any]:
+    """A picture's title; text in an array is a line each, and never an expression."""
+    under = [section.experiment.title, *([words.named(stratum)] if stratum else [])]
+    return {
+        "text": [figure.title],
+        "subtitle": [f.shortened(line, 60) for line in under],
+        "anchor": "start",
+    }
+
+
+def _file_name(text: str) -> str:
+    """A name that is safe as a file's."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60] or "experiment"

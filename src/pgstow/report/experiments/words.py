@@ -1,0 +1,176 @@
+"""An experiment in words: what it is, and what it showed."""
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from pgstow.model import Levels
+from pgstow.report import formatting as f
+from pgstow.report.experiments.section import ExperimentSection, LevelComparison, MeasuredInterval
+
+_TARGETS = {
+    "emulated": "emulated volumes",
+    "directories": "mounted directories",
+    "server": "servers of their own",
+}
+_MOST_NAMED = 4
+
+
+def design(section: ExperimentSection) -> str:
+    """Treatments, blocks, seed and target in one line."""
+    one = section.experiment
+    factors = [(factor, len(one.levels_of(factor))) for factor in one.factors]
+    count = len(one.treatments)
+    crossed = " × ".join(f"{levels} {factor}" for factor, levels in factors)
+    made = f" ({crossed})" if len(factors) > 1 and prod(n for _, n in factors) == count else ""
+    parts = [
+        f"{f.counted(count, 'treatment')}{made} × {f.counted(one.blocks, 'block')} in random order",
+        f"seed {one.seed}",
+        _TARGETS[one.target],
+    ]
+    if one.side_by_side:
+        parts.append("measured side by side")
+    if one.profile:
+        parts.append(f"profile {one.profile}")
+    return ", ".join(parts)
+
+
+def progress(section: ExperimentSection) -> str:
+    """How many of the trials there are, and of when."""
+    done, wanted = len(section.trials), section.wanted
+    count = f.counted(done, "trial") if done >= wanted else f"{done} of {wanted} trials"
+    if section.began_at is None:
+        return count
+    last = max(trial.began_at for trial in section.trials)
+    seconds = sum(trial.outcome.seconds for trial in section.trials)
+    since = f"{count} since {f.moment(section.began_at)}"
+    if f.moment(last) != f.moment(section.began_at):
+        since += f", the last {f.moment(last)}"
+    return f"{since}; {f.duration(seconds)} measured"
+
+
+def builds(section: ExperimentSection) -> tuple[str, ...]:
+    """What it was measured with, each once."""
+    every = [trial.build for trial in section.trials]
+    return tuple(
+        dict.fromkeys(
+            text
+            for build in every
+            for text in (
+                f"PostgreSQL {build.postgres}",
+                build.workload,
+                f"pgstow {build.pgstow}",
+                build.machine,
+                build.kernel,
+            )
+            if text
+        )
+    )
+
+
+def named(levels: Levels) -> str:
+    """Levels as people say them."""
+    return ", ".join(f"{factor} {level}" for factor, level in levels)
+
+
+def ratio(value: float | None) -> str:
+    """A ratio, finer where it is nearly 1.
+
+    >>> ratio(1.3649), ratio(0.9812), ratio(38.21), ratio(0.0213), ratio(None)
+    ('1.36 ×', '0.981 ×', '38.2 ×', '0.021 ×', '–')
+    """
+    return f.UNKNOWN if value is None else f"{_plain(value)} ×"
+
+
+def _plain(value: float) -> str:
+    if value >= 10:
+        return f.number(value)
+    if abs(value - 1) < 0.0995:
+        return f"{value:.3f}"
+    return f"{value:.2f}" if value >= 0.0995 else f"{value:.2g}"
+
+
+def span(interval: MeasuredInterval | None) -> str:
+    """The ends of a ratio's interval; nothing where there is none."""
+    return "" if interval is None else f"{_plain(interval.low)} to {_plain(interval.high)}"
+
+
+def verdict(section: ExperimentSection) -> str:
+    """What the experiment shows of throughput, in a sentence or three."""
+    found = [one for one in section.comparisons if one.metric == "tps" and one.ratio is not None]
+    if not section.trials:
+        return "No trial has ended yet."
+    if not found:
+        return "Nothing can be compared yet: no block has a level and its baseline."
+    if len(found) == 1:
+        return _one(section, found[0])
+    decided = [one for one in found if one.verdict in ("higher", "lower")]
+    few = [one for one in found if one.verdict == "too few blocks"]
+    if len(few) == len(found):
+        best = max(found, key=lambda one: one.ratio or 0.0)
+        return f"Too few blocks for a verdict; the largest ratio is {_with_place(section, best)}."
+    baseline = f"{section.experiment.compare} {section.experiment.baseline}"
+    if not decided:
+        return (
+            f"No difference in throughput from {baseline} is shown in any of "
+            f"{len(found)} comparisons."
+        )
+    best = max(decided, key=lambda one: one.ratio or 0.0)
+    worst = min(decided, key=lambda one: one.ratio or 0.0)
+    show = "shows" if len(decided) == 1 else "show"
+    text = (
+        f"{len(decided)} of {len(found)} comparisons {show} a difference in throughput from "
+        f"{baseline}: "
+    )
+    if worst is best:
+        text += _with_place(section, best)
+    else:
+        text += f"highest {_with_place(section, best)}; lowest {_with_place(section, worst)}"
+    return f"{text}.{_undecided(section, found)}"
+
+
+def _one(section: ExperimentSection, found: LevelComparison) -> str:
+    compare, baseline = section.experiment.compare, section.experiment.baseline
+    pair = f"{compare} {found.level}", f"{compare} {baseline}"
+    within = _interval(found)
+    if found.verdict == "too few blocks":
+        return (
+            f"Too few blocks for a verdict: {pair[0]} had {ratio(found.ratio)} the throughput "
+            f"of {pair[1]} in {f.counted(len(found.blocks), 'block')}."
+        )
+    if found.verdict == "no difference shown":
+        return (
+            f"No difference in throughput is shown between {pair[0]} and {pair[1]}: "
+            f"{ratio(found.ratio)}{within}."
+        )
+    return f"With {pair[0]}, throughput is {ratio(found.ratio)} that with {pair[1]}{within}."
+
+
+def _with_place(section: ExperimentSection, found: LevelComparison) -> str:
+    where = f" ({named(found.stratum)})" if found.stratum else ""
+    level = f"{section.experiment.compare} {found.level}"
+    return f"with {level}{where} {ratio(found.ratio)}{_interval(found)}"
+
+
+def _interval(found: LevelComparison) -> str:
+    if found.ratio_interval is None:
+        return ""
+    percent = f"{found.ratio_interval.confidence * 100:.0f} %"
+    return f" ({percent} interval {span(found.ratio_interval)})"
+
+
+def _undecided(section: ExperimentSection, found: Sequence[LevelComparison]) -> str:
+    open_ones = [one for one in found if one.verdict == "no difference shown"]
+    if not open_ones:
+        return ""
+    return f" No difference is shown with {_listed(section, open_ones)}."
+
+
+def _listed(section: ExperimentSection, some: Iterable[LevelComparison]) -> str:
+    compare = section.experiment.compare
+    names = [
+        f"{compare} {one.level}" + (f" ({named(one.stratum)})" if one.stratum else "")
+        for one in some
+    ]
+    if len(names) > _MOST_NAMED:
+        return ", ".join(names[: _MOST_NAMED - 1]) + f" and {len(names) - _MOST_NAMED + 1} more"
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

@@ -1,0 +1,213 @@
+"""The page's part on experiments: what it claims, and what it shows of much and of little."""
+
+import doctest
+import re
+from dataclasses import replace
+
+import experiment_page_samples as samples
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_report import FORBIDDEN_TAGS, LOADING, Page
+
+from pgstow.model import LatencyHistogram, Waits
+from pgstow.report import ExperimentSection, ReportDocument, formatting, render, render_pngs
+from pgstow.report.experiments import colours, curves, level_charts, words
+from pgstow.report.experiments.view import AS_PICTURE
+
+
+def page(*sections: ExperimentSection) -> str:
+    return render(ReportDocument("Experiments", "2026-11-21T09:00:00+00:00", experiments=sections))
+
+
+@pytest.fixture(scope="module")
+def small() -> str:
+    return page(samples.wal_split(), samples.filesystem())
+
+
+@pytest.mark.parametrize("module", [curves, words, level_charts, formatting])
+def test_the_examples_hold(module) -> None:  # type: ignore[no-untyped-def]
+    assert doctest.testmod(module, extraglobs={"LatencyHistogram": LatencyHistogram}).failed == 0
+
+
+def test_a_clear_effect_is_said_with_its_interval(small: str) -> None:
+    text = Page(small).text
+    found = re.search(r"With wal apart, throughput is (1\.3\d) × that with wal shared", text)
+    assert found
+    assert "(99 % interval 1.3" in text
+    assert "2 treatments × 6 blocks in random order, seed 7, emulated volumes" in text
+    assert "12 trials since 2026-11-21 01:00 UTC" in text
+    assert "PostgreSQL 18.4" in text and "2 cores, 24 GiB" in text
+    assert "measured on emulated volumes" in text
+
+
+def test_what_is_not_shown_is_not_claimed(small: str) -> None:
+    text = Page(small).text
+    assert "1 of 2 comparisons shows a difference in throughput from filesystem ext4" in text
+    assert "No difference is shown with filesystem xfs." in text
+    rows = re.findall(
+        r'<th scope="row" class="level">(\w+)</th>.*?fixed (\w*)">([^<]*)</td>', small
+    )
+    assert rows[2:] == [
+        ("ext4", "", "baseline"),
+        ("xfs", "", "no difference shown"),
+        ("btrfs", "bad", "lower"),
+    ]
+
+
+def test_a_page_of_experiments_alone_says_so(small: str) -> None:
+    page = Page(small)
+    assert "2 experiments, 30 trials." in page.text and "Nothing has been observed" not in page.text
+    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert ids == ["experiment-1", "experiment-2", "provenance"]
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    labels = [a.get("aria-label") for tag, a in page.tags if a.get("role") == "img"]
+    assert len(labels) == 12 and all(labels)
+
+
+def test_hostile_text_stays_text() -> None:
+    html = page(samples.hostile())
+    found = Page(html)
+    assert [tag for tag, _ in found.tags].count("script") == 1
+    assert not FORBIDDEN_TAGS & {tag for tag, _ in found.tags}
+    for tag, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on")], (tag, attributes)
+        assert not [n for n in LOADING if not (attributes.get(n) or "#").startswith("#")], tag
+    assert "<script>alert(1)</script>" in found.text
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", html)
+    ids = [a["id"] for _, a in found.tags if a.get("id")]
+    assert ids == ["experiment-1", "provenance"]
+    assert all(re.fullmatch(r"[\w-]+", name) for name in pictures(samples.hostile()))
+
+
+def pictures(*sections: ExperimentSection) -> dict[str, bytes]:
+    return render_pngs(ReportDocument("E", "2026-11-21", experiments=sections))
+
+
+def test_every_chart_is_a_picture_too() -> None:
+    found = pictures(samples.wal_split(2))
+    names = "tps", "ratio", "latency", "latency-distribution", "tps-over-time", "sessions"
+    assert list(found) == [f"1-wal-split-{name}" for name in names]
+    assert all(data.startswith(b"\x89PNG") and len(data) > 4000 for data in found.values())
+
+
+def test_many_levels_and_strata_have_a_figure_each() -> None:
+    made = samples.striping(2)
+    html = page(made)
+    found = Page(html)
+    assert [tag for tag, _ in found.tags].count("details") == 3
+    assert len([1 for _, a in found.tags if a.get("role") == "img"]) == 18
+    assert html.count('<th scope="row" class="level">') == 48
+    assert len(html) < 3_000_000
+
+
+def unfinished() -> list[ExperimentSection]:
+    """A run with nothing, one trial, one level, no instruments, nothing compared."""
+    whole = samples.wal_split(2)
+    trials = whole.trials
+    bare = [
+        replace(
+            trial,
+            usd_month=None,
+            instruments=replace(trial.instruments, waits=None),
+            outcome=replace(
+                trial.outcome, histogram=None, tps_samples=(), mean_ms=None, p99_ms=None
+            ),
+        )
+        for trial in trials
+    ]
+    nothing = [replace(one, outcome=replace(one.outcome, tps=0.0)) for one in bare]
+    one_level = [trial for trial in trials if trial.levels == trials[0].levels]
+    several = (trials[:0], trials[:1], one_level, bare, nothing)
+    sections = [samples.of(whole.experiment, tuple(some)) for some in several]
+    return [*sections, replace(whole, summaries=(), comparisons=()), replace(whole, run=None)]
+
+
+def test_a_run_that_has_not_ended_is_shown_as_far_as_it_is() -> None:
+    for section in unfinished():
+        found = Page(page(section))
+        assert "None" not in found.text and "nan" not in found.text
+    text = Page(page(*unfinished())).text
+    assert "No trial has ended yet." in text
+    assert "1 of 4 trials since" in text
+    assert "Nothing can be compared yet" in text
+
+
+def test_few_blocks_have_no_verdict() -> None:
+    made = samples.wal_split(1)
+    assert words.verdict(made).startswith("Too few blocks for a verdict: wal apart had 1.")
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.floats(0.01, 1e5), st.integers(0, 10**6), min_size=1, max_size=30),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_a_distribution_rises_to_one(found: list[dict[float, int]]) -> None:
+    every = [LatencyHistogram(tuple(sorted(h)), tuple(h[u] for u in sorted(h))) for h in found]
+    points = curves.cumulated(every)
+    shares = [share for _, share in points]
+    assert shares == sorted(shares) and [ms for ms, _ in points] == sorted({ms for ms, _ in points})
+    assert not points or shares[-1] == pytest.approx(1.0)
+
+
+@given(st.lists(st.lists(st.floats(0, 1e5), max_size=300), max_size=6))
+def test_the_band_holds_the_median(runs: list[list[float]]) -> None:
+    moments = curves.median_over_time(runs)
+    assert len(moments) <= curves.MOST_POINTS
+    longest = max(map(len, runs), default=0)
+    for one in moments:
+        assert one.low <= one.median + 1e-6 and one.median <= one.high + 1e-6
+        assert 0 < one.second < longest
+
+
+def test_sessions_beyond_the_largest_are_added_up() -> None:
+    events = [f"IO:Event{number}" for number in range(9)] + ["CPU"]
+    values = tuple((event, (float(place + 1),) * 4) for place, event in enumerate(events[:9]))
+    waits = Waits(1.0, 40, (*values, ("CPU", (0.5, 0.5, 0.5, 0.5))))
+    panel = curves.mean_sessions([waits, waits])
+    assert panel is not None
+    shown = curves.largest_events([panel])
+    assert len(shown) == curves.MOST_EVENTS and "CPU" not in shown
+    stack = curves.folded(panel, shown)
+    assert [event for event, _ in stack] == [*shown, curves.OTHER]
+    total = sum(values[0] for _, values in stack)
+    assert total == pytest.approx(sum(range(1, 10)) + 0.5)
+
+
+def test_trials_of_unequal_length_are_averaged_where_they_are() -> None:
+    long = Waits(1.0, 4, (("CPU", (1.0, 1.0, 3.0)),))
+    short = Waits(1.0, 4, (("CPU", (2.0, 2.0)), ("IO:WalSync", (1.0, 1.0))))
+    panel = curves.mean_sessions([long, short])
+    assert panel is not None
+    assert dict(panel.by_event) == {"CPU": (1.5, 1.5, 3.0), "IO:WalSync": (0.5, 0.5, 0.0)}
+
+
+def test_an_event_keeps_its_colour_and_shades_are_not_shared_needlessly() -> None:
+    one = colours.wait_colours(["IO:WalSync", "IO:DataFileRead", "IO:WalWrite", "CPU", "other"])
+    other = colours.wait_colours(["IO:BufFileRead", "IO:DataFileRead", "LWLock:WALWrite"])
+    assert one["IO:DataFileRead"] == other["IO:DataFileRead"]
+    assert len(set(one.values())) == 5 and len(set(other.values())) == 3
+
+
+def test_levels_are_told_apart_by_colour_and_dashes() -> None:
+    levels = [str(number) for number in range(16)]
+    styles = colours.level_styles(levels, "3")
+    assert styles["3"].colour == "k0" and len(set(styles.values())) == 16
+
+
+@given(st.lists(st.text(max_size=60), unique=True, max_size=16), st.integers(8, 30))
+def test_no_two_levels_share_a_label(names: list[str], length: int) -> None:
+    labels = level_charts.labelled(names, length)
+    assert len(set(labels.values())) == len(names) and all(labels.values())
+
+
+def test_pictures_have_the_page_s_light_colours() -> None:
+    style = re.search(r"<style>\s*:root \{(.*?)\}", page(), re.DOTALL)
+    assert style
+    light = dict(re.findall(r"--([\w-]+): (#\w+);", style[1]))
+    chosen = {**colours.LEVELS_LIGHT, **colours.WAITS_LIGHT}
+    assert {name: light[name] for name in chosen} == chosen
+    assert set(chosen) <= set(AS_PICTURE.palette)

@@ -7,7 +7,12 @@ import pytest
 
 from pgstow.catalog import load
 from pgstow.experiment.design import length_s
-from pgstow.experiment_file import experiment_names, parse_experiment, read_experiment
+from pgstow.experiment_file import (
+    experiment_names,
+    find_experiment,
+    parse_experiment,
+    read_experiment,
+)
 from pgstow.studies_file import study_names
 from pgstow.units import KIB, MIB
 
@@ -64,6 +69,14 @@ def test_data_do_not_fit_into_a_memory_that_is_limited(name: str) -> None:
                 assert data_bytes > 0.7 * memory
             else:
                 assert data_bytes > 2.3 * memory
+
+
+def test_scripts_are_beside_the_file_that_names_them() -> None:
+    for name in STUDIES:
+        for treatment in read_experiment(name, "full").treatments:
+            script = treatment.workload.name.partition("script:")[2]
+            assert not script or (find_experiment(name).parent / script).is_file()
+    assert read_experiment("io2").treatments[0].workload.name.startswith("script:")
 
 
 def test_striping_has_the_documents_cap_at_a_tenth() -> None:

@@ -5,9 +5,16 @@ Every mistake is one line that names the file, the key, the value and the rule.
 
 from pgstow.experiment_file.reading import (
     experiment_names,
+    find_experiment,
     parse_experiment,
     read_experiment,
     select,
 )
 
-__all__ = ["experiment_names", "parse_experiment", "read_experiment", "select"]
+__all__ = [
+    "experiment_names",
+    "find_experiment",
+    "parse_experiment",
+    "read_experiment",
+    "select",
+]

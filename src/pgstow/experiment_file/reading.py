@@ -43,12 +43,13 @@ def experiment_names() -> tuple[str, ...]:
 
 def read_experiment(path_or_name: str | Path, profile: str = "quick") -> Experiment:
     """Read an experiment file, or the one of that name that pgstow comes with."""
-    path = _find(path_or_name)
+    path = find_experiment(path_or_name)
     text = read_text(path, "experiment file")
     return parse_experiment(text, str(path), profile=profile, directory=path.parent)
 
 
-def _find(path_or_name: str | Path) -> Path:
+def find_experiment(path_or_name: str | Path) -> Path:
+    """The file that is meant. Scripts that it names are beside it."""
     path = Path(path_or_name)
     name = str(path_or_name)
     if path.suffix == ".toml" or "/" in name or path.is_file():

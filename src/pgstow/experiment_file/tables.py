@@ -54,6 +54,10 @@ class DataTable(_Strict):
     fillfactor: Fillfactor | None = None
     unlogged: bool | None = None
     extra_indexes: Annotated[int, Field(ge=0)] | None = None
+    foreign_keys: bool | None = None
+    partitions: Annotated[int, Field(ge=0)] | None = None
+    benchmark: str | None = None
+    tables: Annotated[int, Field(ge=1)] | None = None
 
     def data(self) -> DataChoice:
         """The table as the model's value; what is not said is the maker's choice."""
@@ -65,7 +69,7 @@ class DataTable(_Strict):
         return DataChoice(self.maker, self.scale, tuple(options.items()))
 
 
-def _option(value: bool | int) -> str:
+def _option(value: bool | int | str) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

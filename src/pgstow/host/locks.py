@@ -28,14 +28,12 @@ def locked(path: Path, *, waiting: Callable[[], None], shared: bool = False) -> 
         os.close(descriptor)
 
 
-def is_free(path: Path) -> bool:
-    """Whether nobody holds the lock of a file just now."""
+@contextmanager
+def tried(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file if nobody else has it; whether it is held."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return True
-    try:
-        return _try(descriptor, fcntl.LOCK_EX)
+        yield _try(descriptor, fcntl.LOCK_EX)
     finally:
         os.close(descriptor)
 

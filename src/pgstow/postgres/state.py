@@ -41,6 +41,20 @@ def inspect(dsn: str = "") -> Inspection:
             return _inspect(dsn, connection)
 
 
+def is_local_server(dsn: str) -> bool:
+    """Whether a server's data are on this machine; False where the role may not know."""
+    with connect(dsn, purpose="observe") as connection:
+        try:
+            _, _, _, directory, _, port, started_at, sockets, _ = _row(connection, "server")
+        except psycopg.errors.InsufficientPrivilege:
+            return False
+        return is_local(connection, directory, port, started_at, _directories(sockets))
+
+
+def _directories(sockets: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in sockets.split(","))
+
+
 def _inspect(dsn: str, connection: Connection) -> Inspection:
     version_num, version, identifier, directory, recovering, port, started_at, sockets, standbys = (
         _row(connection, "server")
@@ -66,8 +80,7 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
             f"none of the server's {len(rows)} databases can be read: {warnings[0].message}",
             "GRANT CONNECT ON DATABASE … to the role",
         )
-    directories = tuple(part.strip() for part in sockets.split(","))
-    local = is_local(connection, directory, port, started_at, directories)
+    local = is_local(connection, directory, port, started_at, _directories(sockets))
     state = ServerState(
         version_num=version_num,
         version=version,

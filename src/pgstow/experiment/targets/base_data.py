@@ -1,0 +1,300 @@
+"""Base data: each choice of data loaded once, by each server version, and kept for all trials.
+
+A base is a stopped server's data directory with its tablespaces beside it. It is made under another
+name and renamed when it is whole and on disk.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pgstow.experiment.conduct import Conduct
+from pgstow.experiment.content_platform import LOAD_SETTINGS, total_bytes
+from pgstow.experiment.targets import arrangement
+from pgstow.experiment.targets.arrangement import Space
+from pgstow.host import directories, locks, postmaster, processes, programs
+from pgstow.host.server import EmbeddedServer, unprivileged_user
+from pgstow.model.errors import HostError, UserError
+from pgstow.model.experiment import DataChoice
+from pgstow.postgres import changes, connect
+from pgstow.postgres.connect import server_errors
+from pgstow.units import GIB, MIB, format_size
+
+DATABASE = "bench"
+FORMAT = 1  # of what a base is: another number makes all bases anew
+_CONTENTS = "base.json"
+_SPACES = "tablespaces"
+_COPY_TIMEOUT_S = 3600.0
+_END_PATIENCE_S = 10.0
+_WAL_ROOM_BYTES = 2 * GIB  # what loading needs for a while, beside the data
+_LOADING = LOAD_SETTINGS | {"max_wal_size": "1GB", "max_connections": "100"}
+
+Load = Callable[[str, Callable[[float, float], None]], None]  # into the database of a dsn
+
+
+def default_cache_directory() -> Path:
+    """Where bases are kept unless said otherwise: the server's user must reach it."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    if cache:
+        return Path(cache) / "pgstow"
+    return Path("/var/tmp") / f"pgstow-{os.geteuid()}"  # noqa: S108 (its owner is checked)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a base is of."""
+
+    data: DataChoice
+    bindir: Path
+    version: str  # postgres --version
+    spaces: tuple[Space, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The base's name: equal ones are one."""
+        spaces = [asdict(space) for space in self.spaces]
+        known = {"data": asdict(self.data), "version": self.version, "spaces": spaces}
+        text = json.dumps(known | {"format": FORMAT}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.data.maker} at scale {self.data.scale}"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A base on disk. ``spaces`` are its tablespaces by object identifier."""
+
+    directory: Path
+    spaces: tuple[tuple[str, str], ...]
+    size_bytes: int
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.directory / "data"
+
+    def space(self, name: str) -> Path:
+        """The directory of a tablespace."""
+        return self.directory / _SPACES / arrangement.plain_name(name)
+
+
+class BaseStore:
+    """The bases in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.user = unprivileged_user()
+
+    @contextmanager
+    def held(self, wanted: Wanted, load: Load, conduct: Conduct) -> Iterator[Base]:
+        """A base, made if it is missing, that stays as long as it is held."""
+        self._make_ready()
+        lock = self.directory / f"{wanted.digest}.lock"
+        while True:
+            with ExitStack() as stack:
+                waiting = _waiting(conduct, f"waiting for another run that loads {wanted.name}")
+                stack.enter_context(locks.locked(lock, waiting=waiting, shared=True))
+                base = self._find(wanted)
+                if base is not None:
+                    os.utime(base.directory)  # used last now
+                    yield base
+                    return
+            with locks.locked(lock, waiting=waiting):
+                if self._find(wanted) is None:
+                    self._make(wanted, load, conduct)
+
+    def missing(self, wanted: Wanted) -> bool:
+        """Whether a base is still to be made."""
+        return self._find(wanted) is None
+
+    def _make_ready(self) -> None:
+        try:
+            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            found = self.directory.stat()
+        except OSError as error:
+            raise UserError(
+                f"cache directory {self.directory} cannot be made: {error.strerror}",
+                "name another directory",
+            ) from error
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise UserError(
+                f"cache directory {self.directory} may be written by others",
+                "name another directory, or make it yours alone",
+            )
+        if self.user is None:
+            return
+        try:
+            programs.run(["test", "-x", str(self.directory)], timeout_s=10, user=self.user)
+        except HostError:
+            raise UserError(
+                f"cache directory {self.directory} is closed to the server's user {self.user}",
+                "name one that is open to all, as below /var/tmp",
+            ) from None
+
+    def _find(self, wanted: Wanted) -> Base | None:
+        directory = self.directory / wanted.digest
+        try:
+            known = json.loads((directory / _CONTENTS).read_text())
+        except (OSError, ValueError):
+            return None
+        spaces = tuple((oid, name) for oid, name in known["spaces"])
+        return Base(directory, spaces, known["size_bytes"])
+
+    def _make(self, wanted: Wanted, load: Load, conduct: Conduct) -> None:
+        draft = self.directory / f"{wanted.digest}.draft"
+        _remove(draft)
+        try:
+            if wanted.spaces:
+                plain = Wanted(wanted.data, wanted.bindir, wanted.version)
+                with self.held(plain, load, conduct) as base:
+                    self._make_room(base.size_bytes + MIB * 256, wanted)
+                    self._make_draft(draft)
+                    conduct.say(f"arranging {wanted.name} in tablespaces")
+                    copy(base.data, draft / "data")
+                    self._arrange(draft, wanted)
+            else:
+                self._make_room(int(expected_bytes(wanted.data) * 1.1) + _WAL_ROOM_BYTES, wanted)
+                self._make_draft(draft)
+                self._load(draft, wanted, load, conduct)
+            self._complete(draft, wanted, conduct)
+        except BaseException:
+            _remove(draft)
+            raise
+
+    def _make_room(self, needed_bytes: int, wanted: Wanted) -> None:
+        """Refuse where the data will not fit; bases that nobody uses give way, oldest first."""
+        entries = [path for path in self.directory.iterdir() if path.is_dir()]
+        for path in sorted(entries, key=lambda path: path.stat().st_mtime):
+            if self._free_bytes() >= needed_bytes:
+                return
+            with locks.tried(path.with_suffix(".lock")) as is_unused:
+                if is_unused:
+                    _remove(path)
+        if (free_bytes := self._free_bytes()) < needed_bytes:
+            raise UserError(
+                f"too little disk for {wanted.name}: {self.directory} has "
+                f"{format_size(free_bytes)} free and {format_size(needed_bytes)} are needed",
+                "free some, name a directory on another disk, or choose a smaller scale",
+            )
+
+    def _free_bytes(self) -> int:
+        return directories.free_bytes(str(self.directory)) or 0
+
+    def _make_draft(self, draft: Path) -> None:
+        draft.mkdir(mode=0o755)
+        if self.user is not None:
+            os.chown(draft, *programs.user_ids(self.user))
+
+    def _load(self, draft: Path, wanted: Wanted, load: Load, conduct: Conduct) -> None:
+        def progress(done: float, total: float) -> None:
+            conduct.say(f"loading {wanted.name} ({done / total:.0%})" if total else "loading")
+
+        conduct.say(f"loading {wanted.name}")
+        with EmbeddedServer(draft / "data", bindir=wanted.bindir, user=self.user) as server:
+            server.initialise()
+            server.start(_LOADING)
+            with connect(server.dsn, purpose="experiment") as connection:
+                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            load(server.dsn_for(DATABASE), progress)
+            conduct.say(f"vacuuming {wanted.name}")
+            _finish(server)
+
+    def _arrange(self, draft: Path, wanted: Wanted) -> None:
+        with EmbeddedServer(draft / "data", bindir=wanted.bindir, user=self.user) as server:
+            server.start(_LOADING)
+            locations = {
+                space.name: str(draft / _SPACES / arrangement.plain_name(space.name))
+                for space in wanted.spaces
+            }
+            arrangement.arrange(server.dsn_for(DATABASE), wanted.spaces, locations)
+            _finish(server)
+
+    def _complete(self, draft: Path, wanted: Wanted, conduct: Conduct) -> None:
+        """Give the draft its name, when all of it is on disk."""
+        _keep_needed_wal(draft / "data", wanted.bindir)
+        links = {link.name: link.readlink().name for link in (draft / "data/pg_tblspc").iterdir()}
+        names = {arrangement.plain_name(space.name): space.name for space in wanted.spaces}
+        known = {
+            "spaces": [(oid, names[name]) for oid, name in sorted(links.items())],
+            "size_bytes": directories.tree_bytes(draft),
+            "data": asdict(wanted.data),
+            "version": wanted.version,
+        }
+        conduct.say(f"writing {wanted.name} to disk")
+        (draft / _CONTENTS).write_text(json.dumps(known, indent=2))
+        programs.run(["sync", "--file-system", str(draft)], timeout_s=_COPY_TIMEOUT_S)
+        draft.rename(self.directory / wanted.digest)
+        directories.sync_directory(self.directory)
+
+
+def expected_bytes(data: DataChoice) -> int:
+    """About how large the data will be."""
+    options = dict(data.options)
+    if data.maker == "content-platform":
+        return int(total_bytes(data.scale))
+    rows = 100_000 * data.scale
+    fill = int(options.get("fillfactor", "100")) / 100
+    table_bytes = rows * 134 / fill  # 61 rows to a block
+    index_bytes = rows * 22.5 * (1 + int(options.get("extra_indexes", "0")))
+    return round(table_bytes + index_bytes) + 32 * MIB
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a directory as it is: by sharing its blocks, where the filesystem can."""
+    options = ["--archive", "--reflink=auto", "--no-target-directory"]
+    programs.run(["cp", *options, "--", str(source), str(target)], timeout_s=_COPY_TIMEOUT_S)
+
+
+def end_server(data_directory: Path) -> None:
+    """End the server that a killed run has left on a directory, and remove its socket's."""
+    pid = postmaster.running_pid(str(data_directory))
+    identity = None if pid is None else processes.identify(pid)
+    if identity is None:
+        return
+    lines = (data_directory / "postmaster.pid").read_text().splitlines()
+    processes.end(identity, patience_s=_END_PATIENCE_S, first=signal.SIGQUIT)
+    runtime = Path(lines[4]) if len(lines) > 4 else None
+    if runtime is not None and runtime.name.startswith("pgstow-server-"):
+        shutil.rmtree(Path(tempfile.gettempdir()) / runtime.name, ignore_errors=True)
+
+
+def _finish(server: EmbeddedServer) -> None:
+    with (
+        connect(server.dsn_for(DATABASE), purpose="experiment") as connection,
+        server_errors("VACUUM of the loaded tables"),
+    ):
+        connection.execute("VACUUM (FREEZE, ANALYZE)")
+        changes.checkpoint(connection)
+    server.stop()
+
+
+def _keep_needed_wal(data_directory: Path, bindir: Path) -> None:
+    """Remove all WAL but the segment from which the stopped server will start."""
+    text = programs.run([str(bindir / "pg_controldata"), str(data_directory)], timeout_s=30)
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    needed = facts["Latest checkpoint's REDO WAL file"].strip()
+    if facts["Database cluster state"].strip() != "shut down":
+        raise HostError(f"the server of {data_directory} was not stopped in order", "run it again")
+    for path in (data_directory / "pg_wal").iterdir():
+        if path.is_file() and path.name != needed:
+            path.unlink()
+
+
+def _remove(directory: Path) -> None:
+    end_server(directory / "data")
+    if directory.exists():
+        shutil.rmtree(directory)
+
+
+def _waiting(conduct: Conduct, what: str) -> Callable[[], None]:
+    return lambda: conduct.pause(what)

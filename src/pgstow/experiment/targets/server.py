@@ -1,0 +1,243 @@
+"""Servers that are there already and somebody's: they are used, and not otherwise changed."""
+
+import os
+import secrets as tokens
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pgstow.experiment.conduct import Conduct
+from pgstow.experiment.targets.record import Record, clear_leftovers, default_state_directory
+from pgstow.experiment.targets.target import MakeGenerator, Ready
+from pgstow.model.errors import UserError
+from pgstow.model.experiment import DataChoice, Experiment, Treatment
+from pgstow.model.provenance import Warning
+from pgstow.postgres import changes, connect, redacted_dsn
+from pgstow.postgres.session_settings import (
+    ServerSettings,
+    check_settings,
+    with_secret,
+    with_settings,
+)
+from pgstow.postgres.state import is_local_server
+from pgstow.postgres.tables import drop_tables, table_names
+
+# Names, or their beginnings, of the tables that each maker makes.
+_TABLES: dict[str, tuple[str, ...]] = {
+    "pgbench": ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"),
+    "sysbench": ("sbtest*",),
+    "content-platform": (
+        "analytics_daily", "analytics_events", "articles", "old_articles", "subscriptions",
+    ),
+    "go-tpc": (
+        "customer", "district", "history", "item", "lineitem", "nation", "new_order",
+        "order_line", "orders", "part", "partsupp", "region", "stock", "supplier", "warehouse",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTarget:
+    """Any server that treatments name. ``secrets`` says which connection strings' passwords are in
+    AWS Secrets Manager, and under which name; every other is found as libpq finds it."""
+
+    secrets: tuple[tuple[str, str], ...] = ()
+    state_directory: Path | None = None
+
+    def check(self, experiment: Experiment) -> None:
+        """Refuse treatments that name no server, or ask what only its owner can do."""
+        asked = {treatment.server.version for treatment in experiment.treatments}
+        for treatment in experiment.treatments:
+            if treatment.dsn is None:
+                raise UserError(
+                    f"treatment {treatment.name} names no server", 'write dsn = "…" for it'
+                )
+            if treatment.layout is not None:
+                raise self._not_ours(treatment, "a layout")
+            if treatment.server.memory_bytes is not None:
+                raise self._not_ours(treatment, "a limit of memory")
+        self._check_live(experiment, check_version=len(asked) > 1)
+
+    def load(
+        self,
+        experiment: Experiment,
+        generator: MakeGenerator,
+        conduct: Conduct | None = None,
+        *,
+        replace: bool = False,
+    ) -> None:
+        """Make the treatments' tables on their servers, each once; refuse where such are there
+        already, unless they are to be replaced."""
+        self.check(experiment)
+        conduct = conduct or Conduct()
+        wanted: dict[str, Treatment] = {}
+        for treatment in experiment.treatments:
+            assert treatment.dsn is not None, "checked"
+            other = wanted.setdefault(treatment.dsn, treatment)
+            if other.data != treatment.data:
+                raise UserError(
+                    f"treatments {other.name} and {treatment.name} want different data on one "
+                    "server",
+                    "name a database of its own for each",
+                )
+        present = {dsn: self._tables(treatment) for dsn, treatment in wanted.items()}
+        for dsn, names in present.items():
+            if names and not replace:
+                raise UserError(
+                    f"table {names[0]} is in {redacted_dsn(dsn)} already",
+                    "name an empty database, or say that it is to be replaced",
+                )
+        for dsn, treatment in wanted.items():
+            made = generator(treatment.workload, treatment.data)
+            made.check()
+            drop_tables(self._connectable(dsn), present[dsn])
+            what = f"loading {treatment.data.maker} at scale {treatment.data.scale}"
+            conduct.say(what)
+            made.load(self._connectable(dsn), partial(_loading, conduct, what))
+
+    def prepare(
+        self, treatments: Sequence[Treatment], generator: MakeGenerator, conduct: Conduct
+    ) -> None:
+        """See that each server has the tables that its treatments use."""
+        del generator
+        clear_leftovers(self._state)
+        for treatment in treatments:
+            conduct.say("looking at the servers")
+            expected = _fixed_names(treatment.data)
+            missing = set(expected) - set(self._tables(treatment))
+            if missing:
+                assert treatment.dsn is not None, "checked"
+                raise UserError(
+                    f"table {min(missing)} is not in {redacted_dsn(treatment.dsn)}",
+                    "load the data first, or load and run",
+                )
+
+    @contextmanager
+    def ready(
+        self, treatment: Treatment, generator: MakeGenerator, conduct: Conduct
+    ) -> Iterator[Ready]:
+        """The server as it is, after a checkpoint where the role may ask for one."""
+        del generator
+        assert treatment.dsn is not None, "checked"
+        dsn = with_settings(self._connectable(treatment.dsn), dict(treatment.server.settings))
+        conduct.say("looking at the server")
+        found = self._require_settings(treatment)
+        self._state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        warnings = [_NOT_RESTORED]
+        warnings += [_NOT_COLD] if treatment.schedule.caches == "cold" else []
+        with ExitStack() as stack:
+            record = Record(self._state / f"trial-{os.getpid()}-{tokens.token_hex(4)}.json")
+            stack.callback(record.forget_if_gone)
+            place = Path(tempfile.gettempdir()) / f"pgstow-bench-{tokens.token_hex(6)}"
+            record.note_directory(place)
+            place.mkdir(mode=0o700)
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+            warnings += _checkpoint(dsn)
+            yield Ready(
+                dsn=dsn,
+                server_version=found.version,
+                log_directory=place / "log",
+                volumes={},
+                is_local=is_local_server(dsn),
+                begin=_nothing,
+                note_clients=record.note_clients,
+                warnings=tuple(warnings),
+            )
+
+    @property
+    def _state(self) -> Path:
+        return (self.state_directory or default_state_directory()) / "servers"
+
+    def _connectable(self, dsn: str) -> str:
+        """The connection string with its password, where that is in a secret."""
+        name = dict(self.secrets).get(dsn)
+        if name is None:
+            return dsn
+        from pgstow.cloud import read_secret
+
+        found = read_secret(name)
+        return with_secret(dsn, found.user, found.password)
+
+    def _tables(self, treatment: Treatment) -> tuple[str, ...]:
+        """The tables on the server that are named as those of the treatment's data."""
+        assert treatment.dsn is not None, "checked"
+        patterns = _TABLES.get(treatment.data.maker, ())
+        names = table_names(self._connectable(treatment.dsn))
+        return tuple(name for name in names if any(_matches(name, one) for one in patterns))
+
+    def _check_live(self, experiment: Experiment, *, check_version: bool) -> None:
+        addresses: dict[str, str] = {}
+        for treatment in experiment.treatments:
+            found = self._require_settings(treatment)
+            version = treatment.server.version
+            if check_version and found.version_num // 10000 != version:
+                raise self._not_ours(treatment, f"PostgreSQL {version} where {found.version} runs")
+            other = addresses.setdefault(found.address, treatment.name)
+            if experiment.side_by_side and other != treatment.name:
+                raise UserError(
+                    f"treatments {other} and {treatment.name} are to run side by side on one "
+                    f"server, {found.address}",
+                    "name a server of its own for each, or run them one after the other",
+                )
+
+    def _require_settings(self, treatment: Treatment) -> ServerSettings:
+        assert treatment.dsn is not None, "checked"
+        settings = dict(treatment.server.settings)
+        found = check_settings(self._connectable(treatment.dsn), settings)
+        if found.refused:
+            name = found.refused[0]
+            raise self._not_ours(treatment, f"{name} = {settings[name]}")
+        return found
+
+    def _not_ours(self, treatment: Treatment, what: str) -> UserError:
+        assert treatment.dsn is not None, "checked"
+        return UserError(
+            f"treatment {treatment.name} asks for {what}, and {redacted_dsn(treatment.dsn)} is a "
+            "server that is not the experiment's to restart",
+            "let its owner set it and drop it here, or let the experiment make its own servers",
+        )
+
+
+_NOT_RESTORED = Warning(
+    "state-carried-over",
+    "trials on a server of somebody's begin with the data as the trials before left them",
+    "load again between runs, or take copies of the server",
+)
+_NOT_COLD = Warning(
+    "caches-as-found",
+    "the caches of a server of somebody's cannot be emptied: trials begin with them as they are",
+    'let a warm-up make them alike: caches = "warm"',
+)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _loading(conduct: Conduct, what: str, done: float, total: float) -> None:
+    conduct.say(f"{what} ({done / total:.0%})" if total else what)
+
+
+def _checkpoint(dsn: str) -> list[Warning]:
+    try:
+        with connect(dsn, purpose="experiment") as connection:
+            changes.checkpoint(connection)
+    except UserError as error:
+        what = f"trials do not begin with a checkpoint: {error.message}"
+        return [Warning("no-checkpoint-first", what, "GRANT pg_checkpoint TO the role")]
+    return []
+
+
+def _fixed_names(data: DataChoice) -> tuple[str, ...]:
+    """Tables that are there whatever is chosen of the data."""
+    if data.maker == "go-tpc":
+        return ()
+    return tuple(name for name in _TABLES.get(data.maker, ()) if not name.endswith("*"))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -1,0 +1,215 @@
+"""One trial: a server in the known state, a load on it, and what is read beside the load.
+
+The order of things is the same for every treatment: data copied, server started, checkpoint, limits
+in force, settled, warmed up, measured.
+"""
+
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, Self
+
+from pgstow.experiment.builds import Builds, build
+from pgstow.experiment.conduct import Conduct
+from pgstow.experiment.generator import Generator, Running
+from pgstow.experiment.targets.target import Ready, Target
+from pgstow.host import installations
+from pgstow.model.errors import ServerError
+from pgstow.model.experiment import (
+    DataChoice,
+    Instruments,
+    Outcome,
+    Schedule,
+    Treatment,
+    Trial,
+    WorkloadChoice,
+)
+from pgstow.model.provenance import Warning
+
+_SLACK_S = 30.0  # the load is asked for longer than is measured, and stopped
+_END_PATIENCE_S = 300.0  # for the last transactions of a load that ends by itself
+_TOLERANCE_S = 1.0
+
+
+class Recording(Protocol):
+    """What reads the instruments from the beginning to the end of the measured time."""
+
+    @property
+    def instruments(self) -> Instruments:
+        """What was read, after the end."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        """What could not be read, after the end."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class MakeRecording(Protocol):
+    """Makes the reader of the instruments of one trial."""
+
+    def __call__(
+        self,
+        dsn: str,
+        *,
+        volumes: Mapping[str, str],
+        client_pids: Callable[[], Sequence[int]],
+        is_local: bool,
+    ) -> Recording: ...
+
+
+class GeneratorFactory(Protocol):
+    """Makes a load generator for a workload on its data."""
+
+    def __call__(
+        self,
+        choice: WorkloadChoice,
+        data: DataChoice,
+        *,
+        bindir: Path | None,
+        scripts_directory: Path | None,
+    ) -> Generator: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What trials are made with: functions or classes of modules, so that it can be pickled."""
+
+    make_generator: GeneratorFactory
+    make_recording: MakeRecording
+    scripts_directory: Path | None = None  # of scripts that an experiment file names
+
+    def generator(self, choice: WorkloadChoice, data: DataChoice) -> Generator:
+        """The load generator. Programs of one version, the newest, load servers of all."""
+        bindir = installations.newest_bindir()
+        return self.make_generator(
+            choice, data, bindir=bindir, scripts_directory=self.scripts_directory
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a trial stands in the design."""
+
+    block: int
+    position: int
+    seed: int
+
+
+def run_trial(
+    treatment: Treatment,
+    place: Place,
+    *,
+    target: Target,
+    tools: Tools,
+    builds: Builds,
+    conduct: Conduct,
+    together: threading.Barrier | None = None,
+) -> Trial:
+    """Run one trial. It ends whole or not at all, and leaves nothing behind.
+
+    ``together`` is of treatments side by side: all are measured from the same moment on.
+    """
+    generator = tools.generator(treatment.workload, treatment.data)
+    generator.check()
+    with target.ready(treatment, tools.generator, conduct) as ready:
+        measured_with = build(ready.server_version, generator.version())
+        builds.hold(treatment, measured_with)
+        ready.begin()
+        conduct.sleep(treatment.schedule.settle_s, "settling")
+        if together is not None:
+            together.wait()
+        measured = _measure(
+            generator, ready, treatment.schedule, seed=place.seed, tools=tools, conduct=conduct
+        )
+        return Trial(
+            block=place.block,
+            position=place.position,
+            levels=treatment.levels,
+            began_at=measured.began_at.isoformat(timespec="milliseconds"),
+            outcome=measured.outcome,
+            instruments=measured.recording.instruments,
+            build=measured_with,
+            usd_month=ready.usd_month,
+            host=platform.node(),
+            warnings=(*ready.warnings, *measured.recording.warnings),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    began_at: datetime
+    outcome: Outcome
+    recording: Recording
+
+
+def _measure(
+    generator: Generator,
+    ready: Ready,
+    schedule: Schedule,
+    *,
+    seed: int,
+    tools: Tools,
+    conduct: Conduct,
+) -> _Measured:
+    """Load and record. After a warm-up, the time measured is a part of a longer load; without one
+    it is all of the load, from its first transaction on."""
+    is_warmed = schedule.warm_up_s > 0
+    slack_s = _SLACK_S if is_warmed else 0.0
+    with generator.start(
+        ready.dsn,
+        duration_s=schedule.warm_up_s + schedule.duration_s + slack_s,
+        log_directory=ready.log_directory,
+        seed=seed,
+    ) as running:
+        ready.note_clients(running.pids())
+        if is_warmed:
+            _watch(running, schedule.warm_up_s, conduct, "warming up")
+        with tools.make_recording(
+            ready.dsn,
+            volumes=ready.volumes,
+            client_pids=running.pids,
+            is_local=ready.is_local,
+        ) as recording:
+            began_s = time.time()
+            _watch(running, schedule.duration_s, conduct, "measuring")
+            if not is_warmed:
+                _await_end(running, conduct)
+            ended_s = time.time()
+        began_at = datetime.fromtimestamp(began_s, UTC)
+        if not is_warmed:
+            return _Measured(began_at, running.outcome(), recording)
+        running.stop()
+        return _Measured(began_at, running.outcome(began_s, ended_s), recording)
+
+
+def _watch(running: Running, seconds: float, conduct: Conduct, what: str) -> None:
+    """Let the load run for so long; what ends it before is an error."""
+    began_s = time.monotonic()
+    while (left_s := began_s + seconds - time.monotonic()) > 0:
+        conduct.say(what)
+        if running.wait(min(0.2, left_s)) and left_s > _TOLERANCE_S:
+            running.outcome()  # says why, where it knows
+            raise ServerError(
+                f"the load ended by itself after {time.monotonic() - began_s:.0f} s of "
+                f"{seconds:g} s {what}",
+                "see whether the server still runs, and its log",
+            )
+
+
+def _await_end(running: Running, conduct: Conduct) -> None:
+    deadline = time.monotonic() + _END_PATIENCE_S
+    while not running.wait(0.2):
+        conduct.say("measuring")
+        if time.monotonic() > deadline:
+            raise ServerError(
+                "the load does not end", "see whether the server answers, and what it waits for"
+            )

@@ -116,7 +116,8 @@ class MadeTarget:
             store = BaseStore(self._directories.cache)
             with store.held(_wanted(treatment), made.load, conduct) as base:
                 conduct.say("copying the data")
-                restored.copy(base, _setting(treatment, layout, "max_wal_size"))
+                load_s = treatment.schedule.warm_up_s + treatment.schedule.duration_s
+                restored.copy(base, _settings(treatment, layout).get("max_wal_size"), load_s)
             yield _serve(
                 treatment,
                 layout,
@@ -253,10 +254,6 @@ def _settings(treatment: Treatment, layout: Layout) -> dict[str, str]:
     if temporary is not None:
         settings["temp_tablespaces"] = temporary
     return settings | dict(layout.postgres.settings) | dict(treatment.server.settings)
-
-
-def _setting(treatment: Treatment, layout: Layout, name: str) -> str | None:
-    return _settings(treatment, layout).get(name)
 
 
 def _may_bypass_cache(treatment: Treatment) -> bool:

@@ -20,7 +20,7 @@ _FOLDER = "pgstow"  # of ours on each volume
 _SEGMENT_BYTES = 16 * MIB
 _SEGMENTS_OF_NAME = 4 * GIB // _SEGMENT_BYTES
 _DEFAULT_MAX_WAL_BYTES = GIB
-_LARGEST_WAL_BYTES = GIB
+_WAL_BYTES_PER_S = 32 * MIB  # more than two cores write
 _WAL_SHARE = 0.25  # of what is free on its volume
 _SYNC_TIMEOUT_S = 3600.0
 
@@ -38,8 +38,9 @@ class Restored:
         """The server's data directory."""
         return self._folder(self.layout.postgres.data) / "data"
 
-    def copy(self, base: Base, max_wal_size: str | None) -> None:
-        """Copy the data to where the layout wants them, and give the WAL its files."""
+    def copy(self, base: Base, max_wal_size: str | None, load_s: float) -> None:
+        """Copy the data to where the layout wants them, and give the WAL its files: as many as a
+        load of so many seconds may fill."""
         for volume in self.layout.volumes:
             self._make_folder(volume.name)
         self._check_room(base)
@@ -47,8 +48,8 @@ class Restored:
         self._place_tablespaces(base)
         wal = self._place_wal()
         free_bytes = directories.free_bytes(str(wal)) or 0
-        limit_bytes = min(_LARGEST_WAL_BYTES, int(free_bytes * _WAL_SHARE))
-        preallocate_wal(wal, min(_wal_bytes(max_wal_size), limit_bytes))
+        limits = (_wal_bytes(max_wal_size), load_s * _WAL_BYTES_PER_S, free_bytes * _WAL_SHARE)
+        preallocate_wal(wal, int(min(limits)))
 
     def forget_cached(self) -> None:
         """Write all of it to the volumes and drop it from the page cache."""

@@ -27,7 +27,7 @@ def treatment(**levels: str) -> Treatment:
     )
 
 
-def experiment(*levels: str, blocks: int = 3) -> Experiment:
+def experiment(*levels: str, blocks: int = 3, side_by_side: bool = False) -> Experiment:
     """WAL here or there, or levels of the caller's choice; the first is the baseline."""
     levels = levels or ("shared", "apart")
     return Experiment(
@@ -39,6 +39,7 @@ def experiment(*levels: str, blocks: int = 3) -> Experiment:
         baseline=levels[0],
         blocks=blocks,
         seed=7,
+        side_by_side=side_by_side,
     )
 
 

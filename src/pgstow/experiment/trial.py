@@ -196,7 +196,9 @@ def _watch(running: Running, seconds: float, conduct: Conduct, what: str) -> Non
     began_s = time.monotonic()
     while (left_s := began_s + seconds - time.monotonic()) > 0:
         conduct.say(what)
-        if running.wait(min(0.2, left_s)) and left_s > _TOLERANCE_S:
+        if running.wait(min(0.2, left_s)):
+            if left_s <= _TOLERANCE_S:
+                return
             running.outcome()  # says why, where it knows
             raise ServerError(
                 f"the load ended by itself after {time.monotonic() - began_s:.0f} s of "

@@ -8,6 +8,7 @@ from pgstow.report.document import (
     VolumePrice,
 )
 from pgstow.report.experiments import ClaimOutcome, ExperimentSection
+from pgstow.report.exports import trials_csv, trials_json, trials_sql
 from pgstow.report.page import render, render_pngs
 
 __all__ = [
@@ -20,4 +21,7 @@ __all__ = [
     "VolumePrice",
     "render",
     "render_pngs",
+    "trials_csv",
+    "trials_json",
+    "trials_sql",
 ]

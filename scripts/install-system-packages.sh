@@ -18,6 +18,7 @@ fio|fio|device measurements
 nbdkit|nbdkit|tests of the bench beside nbdkit
 nbdfuse|libnbd-bin|tests of the bench beside nbdkit
 qemu-storage-daemon|qemu-system-common|tests of the bench beside qemu
+sysbench|sysbench|loads with sysbench
 chromium|chromium|browser tests
 /usr/lib/postgresql/15/bin/postgres|postgresql-15|tests with PostgreSQL 15
 '

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgstow.experiment import content_platform
-from pgstow.experiment.content_platform import mix, rows, tables
+from pgstow.experiment.workloads import content_platform
+from pgstow.experiment.workloads.content_platform import mix, rows, tables
 from pgstow.model.errors import UserError
 from pgstow.units import BLOCK_BYTES
 

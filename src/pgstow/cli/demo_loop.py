@@ -13,7 +13,7 @@ from pgstow.model.errors import PgstowError
 if TYPE_CHECKING:
     from pgstow.apply import Observer, Outcome
     from pgstow.catalog import Catalog
-    from pgstow.experiment import RunningWorkload, WorkloadSpec
+    from pgstow.experiment.workloads import RunningPgbench, WorkloadSpec
     from pgstow.host.memory_limit import MemoryLimit
     from pgstow.host.server import EmbeddedServer
     from pgstow.model import Layout, Measurement, Plan, Profile
@@ -62,13 +62,13 @@ class Demo:
     @property
     def dsn(self) -> str:
         """The content platform's database."""
-        from pgstow.experiment.content_platform import DATABASE
+        from pgstow.experiment.workloads.content_platform import DATABASE
 
         return self.server.dsn_for(DATABASE)
 
     def load(self, progress: Callable[[float, float], None]) -> "WorkloadSpec":
         """Make the data with no limits in force, then start as a small production server."""
-        from pgstow.experiment import content_platform
+        from pgstow.experiment.workloads import content_platform
         from pgstow.host.memory_limit import forget_files
 
         self.place.limits(enabled=False)
@@ -83,22 +83,21 @@ class Demo:
         self.place.limits(enabled=True)
         return content_platform.workload(loaded.extent, clients=self.clients)
 
-    def start_load(self, spec: "WorkloadSpec", name: str) -> "RunningWorkload":
+    def start_load(self, spec: "WorkloadSpec", name: str) -> "RunningPgbench":
         """Start the load in the background; a restart of the server interrupts it, no more."""
-        from pgstow import experiment
+        from pgstow.experiment import workloads
 
-        return experiment.start(
+        return workloads.start(
             spec,
             self.dsn,
             duration_s=_LONGEST_S,
             log_directory=self.place.directory / name,
-            clients=self.clients,
             bindir=self.server.bindir,
             survive_restarts=True,
         )
 
     def look(
-        self, load: "RunningWorkload", layout: "Layout", progress: Callable[[float, float], None]
+        self, load: "RunningPgbench", layout: "Layout", progress: Callable[[float, float], None]
     ) -> "tuple[Profile, Measurement]":
         """Observe one window of the load, end the load, and measure the window.
 
@@ -122,13 +121,13 @@ class Demo:
         )
         ended_at = time.time()
         load.stop()
-        result = load.result(began_at, ended_at)
+        outcome = load.outcome(began_at, ended_at)
         # What was observed says more of the layout before (its tablespaces) than what was asked.
         shown = profile.layout if layout == self.layout else layout
         found = measure(profile, shown, self.rules, self.place.provenance)
-        latency = LatencyMs(result.latency.mean_ms, result.latency.p99_ms)
-        performance = replace(found.performance, tps=result.tps, latency_ms=latency)
-        measured = replace(found, performance=performance, tps_samples=result.tps_samples)
+        latency = LatencyMs(outcome.mean_ms, outcome.p99_ms)
+        performance = replace(found.performance, tps=outcome.tps, latency_ms=latency)
+        measured = replace(found, performance=performance, tps_samples=outcome.tps_samples)
         self.store.add("profile", profile)
         self.store.add("measurement", measured)
         return profile, measured

@@ -34,8 +34,10 @@ class BackgroundProgram:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
         on_error_line: Callable[[str], None] | None = None,
+        on_output_line: Callable[[str], None] | None = None,
     ) -> None:
         self.arguments = tuple(arguments)
+        self._on_output_line = on_output_line
         self._on_error_line = on_error_line
         self._output: list[str] = []
         self._errors: list[str] = []
@@ -104,7 +106,10 @@ class BackgroundProgram:
     def _read_output(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
-            self._output.extend(stream)
+            for line in stream:
+                self._output.append(line)
+                if self._on_output_line is not None:
+                    self._on_output_line(line)
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None

@@ -31,9 +31,13 @@ _PACKAGES = {
     "qemu-storage-daemon": "qemu-system-common",
     "resize2fs": "e2fsprogs",
     "setpriv": "util-linux",
+    "sysbench": "sysbench",
     "umount": "mount",
     "xfs_growfs": "xfsprogs",
 }
+
+# What no package has.
+_OTHERWISE = {"go-tpc": "install it: go install github.com/pingcap/go-tpc/cmd/go-tpc@latest"}
 
 _KILL_WAIT_S = 2.0
 
@@ -46,6 +50,8 @@ def find(program: str) -> str | None:
 
 def remedy(program: str) -> str:
     """What to do where a program is missing."""
+    if program in _OTHERWISE:
+        return _OTHERWISE[program]
     package = _PACKAGES.get(program)
     return f"install it: apt-get install {package}" if package else "install it or add it to PATH"
 

@@ -34,6 +34,7 @@ class WorkloadChoice:
     """Which transactions run, and how many clients send them.
 
     ``rate_per_s`` of None is a closed loop: each client sends the next when it has the answer.
+    With a rate, transactions that are late by ``latency_limit_ms`` are skipped (None: none is).
     """
 
     name: str
@@ -41,12 +42,16 @@ class WorkloadChoice:
     threads: int = 2
     rate_per_s: float | None = None
     variables: tuple[tuple[str, int], ...] = ()
+    latency_limit_ms: float | None = None
 
     def __post_init__(self) -> None:
         if self.clients < 1 or self.threads < 1:
             raise UserError(f"workload {self.name} needs at least one client and one thread")
         if self.rate_per_s is not None and self.rate_per_s <= 0:
             raise UserError(f"workload {self.name}: a rate must be over 0, not {self.rate_per_s}")
+        if self.latency_limit_ms is not None and self.latency_limit_ms <= 0:
+            limit = f"{self.latency_limit_ms} ms"
+            raise UserError(f"workload {self.name}: a latency limit must be over 0, not {limit}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from pgstow.experiment.content_platform.tables import CATEGORIES, DAYS, Extent, documented
-from pgstow.experiment.workload import Script, WorkloadSpec
+from pgstow.experiment.workloads.content_platform.tables import CATEGORIES, DAYS, Extent, documented
+from pgstow.experiment.workloads.scripts import Script, WorkloadSpec
 
-NAME = "content platform"
+NAME = "content-platform"
 _WEIGHT_PER_TRANSACTION_S = 4  # weights are whole numbers, and the rarest script has 3 a second
 
 

@@ -1,31 +1,33 @@
-"""Run a workload with pgbench: to its end, or in the background while something else is done."""
+"""Run a workload with pgbench in the background, and say what it did."""
 
+import math
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgstow.experiment.transactions import (
-    Transactions,
-    read_logs,
-    samples_per_second,
-    summarise_latency,
-    summarise_scripts,
-)
-from pgstow.experiment.workload import WorkloadResult, WorkloadSpec
-from pgstow.host import programs
+from pgstow.experiment.generator import Progress
+from pgstow.experiment.workloads.outcome import outcome_of_logs
+from pgstow.experiment.workloads.scripts import WorkloadSpec
+from pgstow.host import open_files, programs
 from pgstow.host.background import BackgroundProgram, Ended
-from pgstow.model.errors import PgstowError, ServerError, UserError
+from pgstow.model.errors import HostError, PgstowError, ServerError, UserError
+from pgstow.model.experiment import Outcome
 from pgstow.postgres import connect, redacted_dsn
 
-Progress = Callable[[float, float], None]
 _PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps, lat ([0-9.]+|NaN) ms")
 _TPS = re.compile(r"^tps = ([0-9.]+) \(without", re.MULTILINE)
-_PATIENCE_S = 30.0  # for the last transactions to end
+_PATIENCE_S = 120.0  # for the last transactions to end: a scan may take a while
 _RETRY_S = 0.25
+_OTHER_FILES = 64  # that pgbench has open, beside one a client
+# What pgbench or the server says to it, and what to do.
+_REMEDIES = (
+    (r"too many clients|remaining connection slots", "raise the server's max_connections"),
+    (r"open files", "raise the limit of open files: ulimit -n"),
+    (r"relation .* does not exist|is not present", "load the workload's data first"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,6 @@ class _Run:
 
     spec: WorkloadSpec
     dsn: str
-    clients: int
-    threads: int
     seed: int
     program: str
     log_prefix: Path
@@ -56,8 +56,8 @@ class _Run:
         options = [
             "--no-vacuum",
             "--protocol=prepared",
-            f"--client={self.clients}",
-            f"--jobs={min(self.threads, self.clients)}",
+            f"--client={self.spec.clients}",
+            f"--jobs={min(self.spec.threads, self.spec.clients)}",
             f"--time={duration_s}",
             f"--random-seed={self.seed}",
             "--progress=1",
@@ -66,9 +66,18 @@ class _Run:
         ]
         if self.sampling_rate < 1:
             options.append(f"--sampling-rate={self.sampling_rate}")
+        if self.spec.rate_per_s is not None:
+            options.append(f"--rate={self.spec.rate_per_s:g}")
+        if self.spec.latency_limit_ms is not None:
+            options.append(f"--latency-limit={self.spec.latency_limit_ms:g}")
         options += [f"--define={name}={value}" for name, value in self.spec.variables]
-        options += [f"--file={script.path}@{script.weight}" for script in self.spec.scripts]
+        options += [script.option for script in self.spec.scripts]
         return [self.program, *options, redacted_dsn(self.dsn)]
+
+    def logs(self, pid: int) -> list[Path]:
+        """What the threads of one pgbench logged."""
+        first = self.log_prefix.with_name(f"{self.log_prefix.name}.{pid}")
+        return [path for path in (first, *first.parent.glob(f"{first.name}.*")) if path.exists()]
 
 
 @dataclass(slots=True)
@@ -82,7 +91,7 @@ class _Piece:
 
 
 @dataclass
-class RunningWorkload:
+class RunningPgbench:
     """A workload in the background. As a context manager it is stopped on the way out."""
 
     _run: _Run
@@ -106,6 +115,11 @@ class RunningWorkload:
         """pgbench's process id; None between two pieces and at the end."""
         program = self._program
         return program.pid if program is not None and program.is_running else None
+
+    def pids(self) -> tuple[int, ...]:
+        """The processes that send the load now."""
+        pid = self.pid
+        return () if pid is None else (pid,)
 
     @property
     def is_running(self) -> bool:
@@ -137,20 +151,43 @@ class RunningWorkload:
             self._program.kill()
         self.wait(_PATIENCE_S)
 
-    def result(
-        self, began_at: float | None = None, ended_at: float | None = None
-    ) -> WorkloadResult:
+    @property
+    def command(self) -> tuple[str, ...]:
+        """pgbench's command line."""
+        return self._pieces[0].command
+
+    @property
+    def interruptions(self) -> tuple[str, ...]:
+        """Why clients gave up before the end, as where the server was restarted under them."""
+        return tuple(p.interruption for p in self._pieces if p.interruption is not None)
+
+    @property
+    def reported_tps(self) -> float | None:
+        """pgbench's own figure, of a run in one piece that has ended."""
+        ended = self._pieces[0].ended
+        if len(self._pieces) > 1 or ended is None:
+            return None
+        match = _TPS.search(ended.output)
+        return None if match is None else float(match[1])
+
+    def outcome(self, began_at: float | None = None, ended_at: float | None = None) -> Outcome:
         """What it did, after its end; of the part between two times (``time.time()``) if given."""
         if self.is_running:
             raise AssertionError("the workload still runs: stop() or wait() first")
         if self._error is not None:
             raise self._error
-        directory, name = self._run.log_prefix.parent, self._run.log_prefix.name
-        pids = [piece.pid for piece in self._pieces]
-        logs = [path for pid in pids for path in directory.glob(f"{name}.{pid}*")]
-        return self._summarise(read_logs(logs), began_at, ended_at)
+        name = self._run.spec.name
+        if self.interruptions and not self._survive_restarts:
+            raise _failure(f"workload {name} was interrupted", self.interruptions[0])
+        logs = [path for piece in self._pieces for path in self._run.logs(piece.pid)]
+        names, rate = self._run.spec.script_names, self._run.sampling_rate
+        found = outcome_of_logs(logs, names, began_at, ended_at, rate)
+        if found is None:
+            reason = self.interruptions[-1] if self.interruptions else "it was stopped too early"
+            raise _failure(f"workload {name} finished no transaction", reason)
+        return found
 
-    def __enter__(self) -> "RunningWorkload":
+    def __enter__(self) -> "RunningPgbench":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -204,7 +241,7 @@ class RunningWorkload:
 
     def _raise_if_nothing_done(self, ended: Ended) -> None:
         if _TPS.search(ended.output) is None:
-            raise ServerError(f"pgbench failed: {_complaint(ended)}")
+            raise _failure("pgbench failed", _complaint(ended))
 
     def _wait_for_server(self) -> float:
         """Wait until the server answers again; the seconds left of the run."""
@@ -218,47 +255,6 @@ class RunningWorkload:
                 continue
             return left_s
 
-    def _summarise(
-        self, logged: Transactions, began_at: float | None, ended_at: float | None
-    ) -> WorkloadResult:
-        complaints = tuple(p.interruption for p in self._pieces if p.interruption is not None)
-        if len(logged) == 0:
-            reason = complaints[-1] if complaints else "it was stopped too early"
-            raise ServerError(f"workload {self._run.spec.name} finished no transaction: {reason}")
-        first_us = logged.begin_us() if began_at is None else round(began_at * 1e6)
-        last_us = int(logged.end_us.max()) + 1 if ended_at is None else round(ended_at * 1e6)
-        if last_us <= first_us:
-            raise ValueError("the part of the run to look at must have a length")
-        part = logged.between(first_us, last_us)
-        seconds = (last_us - first_us) / 1e6
-        rate = self._run.sampling_rate
-        scripts = summarise_scripts(part, self._run.spec.scripts, seconds, rate)
-        done = sum(script.transactions for script in scripts)
-        return WorkloadResult(
-            workload=self._run.spec.name,
-            began_at=first_us / 1e6,
-            seconds=seconds,
-            clients=self._run.clients,
-            transactions=done,
-            tps=done / seconds,
-            tps_samples=samples_per_second(part, first_us, last_us, rate),
-            latency=summarise_latency(part.latency_us),
-            scripts=scripts,
-            failed=sum(script.failed for script in scripts),
-            skipped=sum(script.skipped for script in scripts),
-            command=self._pieces[0].command,
-            version=programs.run([self._run.program, "--version"], timeout_s=10).strip(),
-            interruptions=complaints,
-            reported_tps=self._reported_tps(),
-        )
-
-    def _reported_tps(self) -> float | None:
-        ended = self._pieces[0].ended
-        if len(self._pieces) > 1 or ended is None:
-            return None
-        match = _TPS.search(ended.output)
-        return None if match is None else float(match[1])
-
 
 def start(
     spec: WorkloadSpec,
@@ -266,76 +262,54 @@ def start(
     *,
     duration_s: float,
     log_directory: Path,
-    clients: int | None = None,
-    threads: int | None = None,
     seed: int = 1,
     bindir: Path | None = None,
     progress: Progress | None = None,
     survive_restarts: bool = False,
     sampling_rate: float = 1.0,
-) -> RunningWorkload:
+) -> RunningPgbench:
     """Start a workload in the background.
 
-    With ``survive_restarts`` it begins again when a server that went away is back, and the result
+    With ``survive_restarts`` it begins again when a server that went away is back, and the outcome
     counts the gap as seconds without a transaction. ``sampling_rate`` is the share of the
     transactions that are logged; latencies are of those.
     """
     if duration_s < 1:
         raise UserError("a workload runs for at least 1 s", "give it a longer duration")
-    program = programs.require("pgbench") if bindir is None else str(bindir / "pgbench")
+    open_files.allow(spec.clients + _OTHER_FILES)
     log_directory.mkdir(parents=True, exist_ok=True)
-    environment = {}
-    with connect(dsn, purpose="experiment") as connection:
-        if connection.info.password:
-            environment["PGPASSWORD"] = connection.info.password
     run_ = _Run(
         spec=spec,
         dsn=dsn,
-        clients=clients or spec.clients,
-        threads=threads or spec.threads,
         seed=seed,
-        program=program,
+        program=find(bindir),
         log_prefix=log_directory.absolute() / "transactions",
-        environment=environment,
+        environment=password_environment(dsn),
         sampling_rate=sampling_rate,
     )
-    return RunningWorkload(run_, round(duration_s), survive_restarts, progress)
+    return RunningPgbench(run_, math.ceil(duration_s), survive_restarts, progress)
 
 
-def run(
-    spec: WorkloadSpec,
-    dsn: str,
-    *,
-    duration_s: float,
-    log_directory: Path,
-    clients: int | None = None,
-    threads: int | None = None,
-    seed: int = 1,
-    bindir: Path | None = None,
-    progress: Progress | None = None,
-    stop: threading.Event | None = None,
-    sampling_rate: float = 1.0,
-) -> WorkloadResult:
-    """Run a workload to its end, or until ``stop`` is set; refuse a run that was interrupted."""
-    with start(
-        spec,
-        dsn,
-        duration_s=duration_s,
-        log_directory=log_directory,
-        clients=clients,
-        threads=threads,
-        seed=seed,
-        bindir=bindir,
-        progress=progress,
-        sampling_rate=sampling_rate,
-    ) as running:
-        while not running.wait(0.2):
-            if stop is not None and stop.is_set():
-                running.stop()
-        result = running.result()
-    if result.interruptions:
-        raise ServerError(f"workload {spec.name} was interrupted: {result.interruptions[0]}")
-    return result
+def find(bindir: Path | None) -> str:
+    """pgbench in that directory, or on PATH where none is named; HostError if it is not there."""
+    if bindir is None:
+        return programs.require("pgbench")
+    program = bindir / "pgbench"
+    if not program.exists():
+        raise HostError(f"{bindir} has no pgbench", programs.remedy("pgbench"))
+    return str(program)
+
+
+def password_environment(dsn: str) -> dict[str, str]:
+    """The password with which a server lets ``dsn`` in, where libpq looks for it."""
+    with connect(dsn, purpose="experiment") as connection:
+        password = connection.info.password
+    return {"PGPASSWORD": password} if password else {}
+
+
+def _failure(what: str, reason: str) -> ServerError:
+    remedies = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, reason))
+    return ServerError(f"{what}: {reason}", next(remedies, ""))
 
 
 def _complaint(ended: Ended) -> str:

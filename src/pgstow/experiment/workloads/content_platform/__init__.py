@@ -4,15 +4,15 @@ Articles and their indexes are read-hot, analytics_events write-hot, analytics_d
 subscriptions and old_articles cold.
 """
 
-from pgstow.experiment.content_platform.load import (
+from pgstow.experiment.workloads.content_platform.load import (
     DATABASE,
     LOAD_SETTINGS,
     Loaded,
     create_database,
     load,
 )
-from pgstow.experiment.content_platform.mix import PARTS, workload
-from pgstow.experiment.content_platform.tables import (
+from pgstow.experiment.workloads.content_platform.mix import PARTS, workload
+from pgstow.experiment.workloads.content_platform.tables import (
     DEFAULT_SCALE,
     DOCUMENTED,
     DocumentedRelation,

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 
-from pgstow.experiment.content_platform import rows
-from pgstow.experiment.content_platform.tables import (
+from pgstow.experiment.workloads.content_platform import rows
+from pgstow.experiment.workloads.content_platform.tables import (
     DEFAULT_SCALE,
     DOCUMENTED,
     Extent,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from pgstow.experiment.content_platform.tables import CATEGORIES, DAYS, Extent
+from pgstow.experiment.workloads.content_platform.tables import CATEGORIES, DAYS, Extent
 
 COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_TRAILER = b"\xff\xff"

@@ -1,0 +1,4 @@
+-- One row's balance. With an index on it the new version cannot be heap-only: every index grows.
+\set aid random(1, 100000 * :scale)
+\set delta random(-5000, 5000)
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;

@@ -82,12 +82,19 @@ class WorkloadTable(_Strict):
     clients: int
     threads: int = 2
     rate: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    latency_limit: Duration | None = None
     variables: dict[str, int] = {}
 
     def workload(self) -> WorkloadChoice:
         """The table as the model's value."""
-        variables = tuple(self.variables.items())
-        return WorkloadChoice(self.name, self.clients, self.threads, self.rate, variables)
+        return WorkloadChoice(
+            name=self.name,
+            clients=self.clients,
+            threads=self.threads,
+            rate_per_s=self.rate,
+            variables=tuple(self.variables.items()),
+            latency_limit_ms=None if self.latency_limit is None else self.latency_limit * 1000,
+        )
 
 
 class ScheduleTable(_Strict):

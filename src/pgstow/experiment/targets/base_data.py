@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pgstow.experiment.conduct import Conduct
-from pgstow.experiment.content_platform import LOAD_SETTINGS, total_bytes
 from pgstow.experiment.targets import arrangement
 from pgstow.experiment.targets.arrangement import Space
+from pgstow.experiment.workloads.content_platform import LOAD_SETTINGS, total_bytes
 from pgstow.host import directories, locks, postmaster, processes, programs
 from pgstow.host.server import EmbeddedServer, unprivileged_user
 from pgstow.model.errors import HostError, UserError

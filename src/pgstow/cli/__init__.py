@@ -2,6 +2,9 @@
 
 from pgstow.cli import (
     apply,
+    bench,
+    bench_list,
+    bench_show,
     catalog,
     demo,
     diff,
@@ -23,6 +26,9 @@ from pgstow.cli.main import main
 
 __all__ = [
     "apply",
+    "bench",
+    "bench_list",
+    "bench_show",
     "catalog",
     "demo",
     "diff",

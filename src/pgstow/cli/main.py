@@ -14,7 +14,18 @@ from pgstow import __version__
 from pgstow.model.errors import PgstowError
 
 # In the order of the work; what is not named comes last.
-_ORDER = ("observe", "explain", "plan", "diff", "apply", "verify", "report", "catalog", "emulate")
+_ORDER = (
+    "observe",
+    "explain",
+    "plan",
+    "diff",
+    "apply",
+    "verify",
+    "bench",
+    "report",
+    "catalog",
+    "emulate",
+)
 
 
 class _InOrder(typer.core.TyperGroup):

@@ -1,0 +1,375 @@
+"""``pgstow bench run``, ``load``, ``load-and-run``: an experiment, from its file to a table."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgstow.cli import options
+from pgstow.cli.bench_group import commands
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgstow.experiment.targets import ServerTarget, Target
+    from pgstow.experiment.trial import Tools
+    from pgstow.model import Experiment, Trial
+    from pgstow.workspace import Workspace
+
+_MOST_BLOCKS = 100
+_FEWEST_BLOCKS = 6  # before a precision is judged: fewer say too little of their own spread
+
+Name = Annotated[
+    str, typer.Argument(metavar="EXPERIMENT", help="A file, or the name of a study's experiment.")
+]
+Profile = Annotated[str, typer.Option(help="Which of the file's profiles: quick, full, ….")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FACTOR=LEVEL,…", help="These levels of a factor alone."),
+]
+Blocks = Annotated[int | None, typer.Option(min=1, help="How many blocks; else as the file says.")]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ci=PERCENT",
+        help="Add blocks until every ratio's interval is at most ± this wide, as ci=2%.",
+    ),
+]
+Directory = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="VOLUME=PATH",
+        help="Instead of emulating it, the empty directory where a volume is mounted.",
+    ),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME@DSN",
+        help="AWS Secrets Manager's secret with the password of a server that the file names.",
+    ),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Begin a new run, also where one is unfinished.")
+]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Drop tables of these names that are there already.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the command line asks of a run."""
+
+    experiment: "Experiment"
+    target: "Target"
+    tools: "Tools"
+    half_width: float | None
+    fresh: bool
+    workspace: Path
+    json: bool
+
+
+@commands.command()
+def run(
+    name: Name,
+    *,
+    profile: Profile = "quick",
+    only: Only = None,
+    blocks: Blocks = None,
+    until: Until = None,
+    directory: Directory = None,
+    secret: Secret = None,
+    fresh: Fresh = False,
+    dry_run: options.DryRun = False,
+    workspace: options.Workspace = options.DEFAULT_WORKSPACE,
+    json: options.Json = False,
+) -> None:
+    """Run an experiment: every treatment once in each block, in random order.
+
+    Each trial is in the workspace when it ends; a run that was interrupted goes on from there.
+    Emulated volumes need root and a machine that does nothing else.
+
+    Example: sudo pgstow bench run wal-split --until ci=2%
+    """
+    experiment = _experiment(name, profile, only, blocks)
+    if dry_run:
+        _print_plan(experiment, workspace, json)
+        return
+    _run(
+        _Wish(
+            experiment,
+            _target(experiment, directory, secret),
+            _tools(name),
+            _half_width(until),
+            fresh,
+            workspace,
+            json,
+        )
+    )
+
+
+@commands.command()
+def load(
+    name: Name,
+    *,
+    profile: Profile = "quick",
+    only: Only = None,
+    secret: Secret = None,
+    replace_tables: Replace = False,
+) -> None:
+    """Make an experiment's tables on the servers that it names, and run nothing.
+
+    Example: pgstow bench load dlv.toml
+    """
+    experiment = _experiment(name, profile, only, None)
+    _load(experiment, _server_target(experiment, secret), _tools(name), replace_tables)
+
+
+@commands.command("load-and-run")
+def load_and_run(
+    name: Name,
+    *,
+    profile: Profile = "quick",
+    only: Only = None,
+    blocks: Blocks = None,
+    until: Until = None,
+    secret: Secret = None,
+    replace_tables: Replace = False,
+    workspace: options.Workspace = options.DEFAULT_WORKSPACE,
+    json: options.Json = False,
+) -> None:
+    """Make an experiment's tables on the servers that it names, then run it.
+
+    Example: pgstow bench load-and-run dlv.toml --blocks 5
+    """
+    experiment = _experiment(name, profile, only, blocks)
+    target, tools = _server_target(experiment, secret), _tools(name)
+    half_width = _half_width(until)
+    _load(experiment, target, tools, replace_tables)
+    _run(_Wish(experiment, target, tools, half_width, True, workspace, json))
+
+
+def _experiment(
+    name: str, profile: str, only: list[str] | None, blocks: int | None
+) -> "Experiment":
+    from pgstow.experiment_file import read_experiment, select
+
+    experiment = read_experiment(name, profile)
+    wanted: dict[str, list[str]] = {}
+    for one in only or ():
+        factor, equals, levels = one.partition("=")
+        if not equals or not levels:
+            raise UserError(f"--only {one!r} is not FACTOR=LEVEL,…", "write --only stripes=1,4")
+        wanted[factor] = levels.split(",")
+    if wanted:
+        experiment = select(experiment, wanted)
+    return experiment if blocks is None else replace(experiment, blocks=blocks)
+
+
+def _half_width(until: str | None) -> float | None:
+    if until is None:
+        return None
+    kind, _, percent = until.partition("=")
+    try:
+        width = float(percent.removesuffix("%")) / 100
+    except ValueError:
+        width = 0.0
+    if kind != "ci" or not 0 < width < 1:
+        raise UserError(f"--until {until!r} is not ci=PERCENT", "write --until ci=2%")
+    return width
+
+
+def _target(
+    experiment: "Experiment", directory: list[str] | None, secret: list[str] | None
+) -> "Target":
+    from pgstow.cli import bench_volumes
+    from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget
+
+    if experiment.target == "server":
+        return _server_target(experiment, secret)
+    if not directory:
+        if experiment.target == "directories":
+            remedy = "name each volume's: --directory data=/mnt/data"
+            raise UserError(f"experiment {experiment.name} runs on mounted directories", remedy)
+        return EmulatedTarget(make_volumes=bench_volumes.make)
+    places = []
+    for one in directory:
+        volume, equals, path = one.partition("=")
+        if not equals or not path:
+            raise UserError(f"--directory {one!r} is not VOLUME=PATH", "write data=/mnt/data")
+        places.append((volume, Path(path)))
+    return DirectoryTarget(directories=tuple(places))
+
+
+def _server_target(experiment: "Experiment", secret: list[str] | None) -> "ServerTarget":
+    from pgstow.experiment.targets import ServerTarget
+
+    if experiment.target != "server":
+        raise UserError(
+            f"experiment {experiment.name} makes its own servers, with their data",
+            f"run it: pgstow bench run {experiment.name}",
+        )
+    secrets = []
+    for one in secret or ():
+        name, at, dsn = one.partition("@")
+        if not at or not dsn:
+            raise UserError(f"--secret {one!r} is not NAME@DSN", "write rds/password@service=dlv")
+        secrets.append((dsn, name))
+    return ServerTarget(secrets=tuple(secrets))
+
+
+def _tools(name: str) -> "Tools":
+    from pgstow.experiment.instruments import Recorder
+    from pgstow.experiment.trial import Tools
+    from pgstow.experiment.workloads import generator
+    from pgstow.experiment_file import find_experiment
+
+    return Tools(generator, Recorder, find_experiment(name).absolute().parent)
+
+
+def _load(
+    experiment: "Experiment", target: "ServerTarget", tools: "Tools", replace_tables: bool
+) -> None:
+    from pgstow.cli import output
+    from pgstow.experiment.conduct import Conduct
+
+    with output.error_console().status("loading") as shown:
+        conduct = Conduct(shown.update)
+        target.load(experiment, tools.generator, conduct, replace=replace_tables)
+
+
+def _run(wish: _Wish) -> None:
+    from pgstow.cli.bench_show import print_run
+    from pgstow.workspace import Workspace
+
+    with Workspace.open(wish.workspace) as store:
+        number = _open_run(store, wish)
+        experiment = store.runs.experiment(number)
+        if wish.half_width is not None and experiment.blocks < _FEWEST_BLOCKS:
+            experiment = store.runs.widen(number, _FEWEST_BLOCKS)
+        while True:
+            _run_blocks(store, number, experiment, wish)
+            trials = store.runs.trials(number)
+            wanted = _blocks_wanted(experiment, trials, wish.half_width)
+            if wanted <= experiment.blocks:
+                break
+            experiment = store.runs.widen(number, wanted)
+    print_run(number, experiment, trials, json=wish.json)
+
+
+def _open_run(store: "Workspace", wish: _Wish) -> int:
+    """The unfinished run of the same experiment, or one with fewer blocks; else a new one."""
+    from pgstow.cli import output
+
+    number = None if wish.fresh else store.runs.latest(wish.experiment)
+    if number is None:
+        return store.runs.begin(wish.experiment)
+    present = store.runs.experiment(number)
+    done = len(store.runs.done(number))
+    more = wish.half_width is not None or wish.experiment.blocks > present.blocks
+    if done >= present.blocks * len(present.treatments) and not more:
+        return store.runs.begin(wish.experiment)
+    output.error_console().print(
+        f"going on with run {number}, which has {done} trials; --fresh begins anew", markup=False
+    )
+    store.runs.widen(number, wish.experiment.blocks)
+    return number
+
+
+def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: _Wish) -> None:
+    from pgstow.experiment.run import run as run_matrix
+
+    with _progress(experiment) as progress:
+        run_matrix(
+            experiment,
+            wish.target,
+            wish.tools,
+            on_trial=lambda trial: store.runs.add(number, trial),
+            done=store.runs.trials(number),
+            progress=progress,
+        )
+
+
+def _blocks_wanted(
+    experiment: "Experiment", trials: "tuple[Trial, ...]", half_width: float | None
+) -> int:
+    """How many blocks there are to be, by the spread so far."""
+    from pgstow.cli import output
+    from pgstow.verification.experiments import compare, needed_blocks
+
+    if half_width is None:
+        return experiment.blocks
+    found = compare(experiment, trials, "tps")
+    wide = [one for one in found if (one.relative_half_width or 0.0) > half_width]
+    if not wide:
+        return experiment.blocks
+    needed = max(needed_blocks(one, half_width) for one in wide)
+    if needed > _MOST_BLOCKS:
+        output.error_console().print(
+            f"±{half_width:.1%} would take {needed} blocks; stopped at {experiment.blocks}",
+            markup=False,
+        )
+        return experiment.blocks
+    # half of what seems to be missing at a time: the spread so far may mislead
+    return max(experiment.blocks + 1, (experiment.blocks + needed + 1) // 2)
+
+
+@contextmanager
+def _progress(experiment: "Experiment") -> "Iterator[Callable[[float, float, str], None]]":
+    """A bar with the time left and what is being done."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from pgstow.cli import output
+    from pgstow.units import format_duration
+
+    target = output.error_console()
+    columns = (
+        TextColumn(experiment.name, markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=target, transient=True, disable=not target.is_terminal) as bar:
+        task = bar.add_task("", total=None, left="")
+
+        def update(done_s: float, total_s: float, what: str) -> None:
+            left = f"{format_duration(max(total_s - done_s, 0))} left"
+            bar.update(task, completed=done_s, total=total_s, description=what, left=left)
+
+        yield update
+
+
+def _print_plan(experiment: "Experiment", workspace: Path, json: bool) -> None:
+    """The trials to come, in their order, and how long they will take."""
+    from pgstow.cli import output
+    from pgstow.experiment.run import plan
+    from pgstow.units import format_duration
+    from pgstow.workspace import Workspace
+
+    done: tuple[Trial, ...] = ()
+    if workspace.exists():
+        with Workspace.open(workspace, create=False) as store:
+            number = store.runs.latest(experiment)
+            done = () if number is None else store.runs.trials(number)
+    planned = plan(experiment, done)
+    left_s = sum(trial.seconds for trial in planned if not trial.is_done)
+    if json:
+        output.print_json({"experiment": experiment, "trials": planned, "seconds": left_s})
+        return
+    rows = [
+        [
+            str(trial.block + 1),
+            *(level for _, level in trial.levels),
+            f"{trial.seconds:.0f}",
+            "done" if trial.is_done else "",
+        ]
+        for trial in planned
+    ]
+    output.console().print(output.table(("block", *experiment.factors, "s", ""), rows))
+    output.console().print(f"about {format_duration(left_s)}")

@@ -1,0 +1,25 @@
+"""``pgstow bench``: the group of commands; a name that is none of them is an experiment's."""
+
+from typing import Any
+
+import typer
+import typer.core
+
+from pgstow.cli.main import app
+
+
+class _RunByName(typer.core.TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """``pgstow bench wal-split`` is ``pgstow bench run wal-split``."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+commands = typer.Typer(
+    name="bench",
+    cls=_RunByName,
+    help="Designed experiments over layouts and workloads, with statistics.",
+    no_args_is_help=True,
+)
+app.add_typer(commands)

@@ -1,0 +1,188 @@
+"""``pgstow bench show``: what a run's trials say."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pgstow.cli import options
+from pgstow.cli.bench_group import commands
+from pgstow.model.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgstow.model import Experiment, Trial, Warning
+    from pgstow.verification.experiments import Comparison, TreatmentSummary
+    from pgstow.verification.experiments.summary import Spread
+    from pgstow.workspace import Workspace
+
+METRICS = ("tps", "mean_ms", "p99_ms")
+CONFIDENCE = 0.99
+_WORDS = {"tps": "TPS", "mean_ms": "mean latency", "p50_ms": "p50", "p95_ms": "p95"}
+_WORDS |= {"p99_ms": "p99", "wal_sync_ms": "WAL sync", "wal_bytes": "WAL bytes"}
+
+
+@commands.command()
+def show(
+    run: Annotated[
+        str | None,
+        typer.Argument(help="A run's number, or an experiment's name; else the newest run."),
+    ] = None,
+    *,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="What to compare; may be given several times.")
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option(min=0.5, max=0.9999, help="Of the intervals and verdicts.")
+    ] = CONFIDENCE,
+    workspace: options.Workspace = options.DEFAULT_WORKSPACE,
+    json: options.Json = False,
+) -> None:
+    """Show a run: each treatment's speed and price, and what differs from the baseline.
+
+    A difference is shown where its interval leaves out "none", after Holm's correction for as many
+    comparisons as there are.
+
+    Example: pgstow bench show wal-split
+    """
+    from pgstow.workspace import Workspace
+
+    with Workspace.open(workspace, create=False) as store:
+        number = find_run(store, run)
+        experiment, trials = store.runs.experiment(number), store.runs.trials(number)
+    print_run(number, experiment, trials, tuple(metric or METRICS), confidence, json=json)
+
+
+def find_run(store: "Workspace", wanted: str | None) -> int:
+    """The number of a run: that one, the newest of an experiment, or the newest of all."""
+    entries = store.runs.list()
+    if wanted is not None and wanted.isdigit():
+        entries = tuple(entry for entry in entries if entry.id == int(wanted))
+    elif wanted is not None:
+        entries = tuple(entry for entry in entries if entry.name == wanted)
+    if not entries:
+        what = f"no run {wanted}" if wanted is not None else "no run of an experiment"
+        raise UserError(f"the workspace has {what}", "see pgstow bench list; pgstow bench run NAME")
+    return entries[-1].id
+
+
+def print_run(
+    number: int,
+    experiment: "Experiment",
+    trials: "Sequence[Trial]",
+    metrics: Sequence[str] = METRICS,
+    confidence: float = CONFIDENCE,
+    *,
+    json: bool = False,
+) -> None:
+    """Print a run's tables, verdicts and warnings."""
+    from pgstow.cli import output
+    from pgstow.verification import experiments as statistics
+
+    rows = statistics.summaries(experiment, trials, confidence)
+    found = [
+        one
+        for metric in metrics
+        for one in statistics.compare(experiment, trials, metric, confidence)
+    ]
+    told = _warnings(experiment, trials)
+    if json:
+        output.print_json(
+            {
+                "run": number,
+                "experiment": experiment,
+                "summaries": rows,
+                "comparisons": found,
+                "warnings": told,
+            }
+        )
+        return
+    console = output.console()
+    console.print(heading(number, experiment, trials), markup=False, soft_wrap=True)
+    console.print()
+    console.print(_summary_table(experiment, rows))
+    console.print()
+    for line in (verdict_line(one) for one in found):
+        console.print(line, markup=False, soft_wrap=True)
+    output.print_warnings(told)
+
+
+def heading(number: int, experiment: "Experiment", trials: "Sequence[Trial]") -> str:
+    """What was run on what, in a line."""
+    done, wanted = len(trials), experiment.blocks * len(experiment.treatments)
+    of = f"{done} trials" if done >= wanted else f"{done} of {wanted} trials"
+    parts = [f"run {number}: {experiment.title}", experiment.profile, of, experiment.target]
+    if trials:
+        build = trials[0].build
+        parts += [f"PostgreSQL {build.postgres}", build.machine]
+    return " · ".join(part for part in parts if part)
+
+
+def verdict_line(one: "Comparison") -> str:
+    """A comparison in words: "apart against shared: TPS × 1.36 (1.31 – 1.41): higher"."""
+    where = ", ".join(f"{factor} {level}" for factor, level in one.stratum)
+    subject = f"{one.factor} {one.level} against {one.baseline}" + (f" ({where})" if where else "")
+    metric = _WORDS.get(one.metric, one.metric)
+    if one.ratio is None:
+        return f"{subject}: {metric}: {one.verdict}"
+    text = f"{subject}: {metric} × {one.ratio:.3g}"
+    if one.ratio_interval is not None:
+        text += f" ({one.ratio_interval.low:.3g} – {one.ratio_interval.high:.3g})"
+    return f"{text}: {one.verdict}"
+
+
+def _summary_table(experiment: "Experiment", rows: "Sequence[TreatmentSummary]") -> "Table":
+    from pgstow.cli import output
+
+    titles = (
+        *experiment.factors,
+        "trials",
+        "TPS",
+        "",
+        "mean ms",
+        "p99 ms",
+        "$/month",
+        "$/1,000 TPS",
+    )
+    return output.table(titles, [_cells(row) for row in rows])
+
+
+def _cells(row: "TreatmentSummary") -> list[str]:
+    levels = [level for _, level in row.levels]
+    return [
+        *levels,
+        str(row.trials),
+        _mean(row.tps, ",.0f" if row.tps and row.tps.mean >= 100 else ",.2f"),
+        _half(row.tps),
+        _mean(row.mean_ms, ",.2f"),
+        _mean(row.p99_ms, ",.2f"),
+        _money(row.usd_month),
+        _money(row.usd_per_1000_tps),
+    ]
+
+
+def _mean(spread: "Spread | None", form: str) -> str:
+    return "–" if spread is None else format(spread.mean, form)
+
+
+def _half(spread: "Spread | None") -> str:
+    """Half the interval, in percent of the mean."""
+    if spread is None or spread.interval is None or spread.mean == 0:
+        return ""
+    half = (spread.interval.high - spread.interval.low) / 2
+    return f"±{half / spread.mean * 100:.1f}%"
+
+
+def _money(usd: float | None) -> str:
+    return "–" if usd is None else f"{usd:,.2f}"
+
+
+def _warnings(experiment: "Experiment", trials: "Sequence[Trial]") -> "list[Warning]":
+    """The trials' own, each once, and the known traps."""
+    from pgstow.host import cpu
+    from pgstow.verification import experiments as statistics
+
+    own = [warning for trial in trials for warning in trial.warnings]
+    traps: Any = statistics.traps(experiment, trials, memory_bytes=cpu.memory_bytes())
+    return list(dict.fromkeys([*own, *traps]))

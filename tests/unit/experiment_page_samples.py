@@ -23,6 +23,7 @@ from pgstow.model import (
     Warning,
 )
 from pgstow.report import ExperimentSection
+from pgstow.studies_file import read_study
 from pgstow.units import GIB, Bytes
 from pgstow.verification import experiments as statistics
 
@@ -43,6 +44,13 @@ def wal_split(blocks: int = 6) -> ExperimentSection:
         design("wal-split", "WAL on its own volume", {"wal": ("shared", "apart")}, "wal", blocks),
         lambda levels: 1800.0 * (1.36 if dict(levels)["wal"] == "apart" else 1.0),
     )
+
+
+def studied(blocks: int = 6) -> ExperimentSection:
+    """Two levels, held against the study that published them."""
+    made = wal_split(blocks)
+    outcome = statistics.hold_against(read_study("wal-split"), made.experiment, made.trials)
+    return replace(made, study=outcome)
 
 
 def filesystem(blocks: int = 6) -> ExperimentSection:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_report import FORBIDDEN_TAGS, LOADING, Page
 
-from pgstow.model import LatencyHistogram, Waits
+from pgstow.model import Claim, Column, LatencyHistogram, Mistake, PublishedRow, Study, Waits
 from pgstow.report import ExperimentSection, ReportDocument, formatting, render, render_pngs
 from pgstow.report.experiments import colours, curves, level_charts, words
-from pgstow.report.experiments.view import AS_PICTURE
+from pgstow.report.experiments import study as study_table
+from pgstow.verification import experiments as statistics
 
 
 def page(*sections: ExperimentSection) -> str:
@@ -25,7 +26,7 @@ def small() -> str:
     return page(samples.wal_split(), samples.filesystem())
 
 
-@pytest.mark.parametrize("module", [curves, words, level_charts, formatting])
+@pytest.mark.parametrize("module", [curves, words, level_charts, formatting, study_table])
 def test_the_examples_hold(module) -> None:  # type: ignore[no-untyped-def]
     assert doctest.testmod(module, extraglobs={"LatencyHistogram": LatencyHistogram}).failed == 0
 
@@ -204,10 +205,56 @@ def test_no_two_levels_share_a_label(names: list[str], length: int) -> None:
     assert len(set(labels.values())) == len(names) and all(labels.values())
 
 
-def test_pictures_have_the_page_s_light_colours() -> None:
-    style = re.search(r"<style>\s*:root \{(.*?)\}", page(), re.DOTALL)
-    assert style
-    light = dict(re.findall(r"--([\w-]+): (#\w+);", style[1]))
-    chosen = {**colours.LEVELS_LIGHT, **colours.WAITS_LIGHT}
-    assert {name: light[name] for name in chosen} == chosen
-    assert set(chosen) <= set(AS_PICTURE.palette)
+def study(**changed: object) -> Study:
+    """A study of the WAL apart, with a column and a row that nothing measures."""
+    shared, apart = (("wal", "shared"),), (("wal", "apart"),)
+    made = Study(
+        name="wal-split",
+        title="WAL apart",
+        document="A <b>document</b>",
+        publisher="somebody",
+        date="2026-05",
+        where="page 3",
+        conditions=(("clients", "16"),),
+        columns=(Column("tps", "TPS", "", "tps"), Column("fsync", "longest fsync", "ms")),
+        rows=(
+            PublishedRow("together", (("tps", 42_800.0), ("fsync", 0.9)), shared),
+            PublishedRow("apart", (("tps", 58_200.0),), apart),
+            PublishedRow("in memory", (("tps", 99_000.0),)),
+        ),
+        claims=(
+            Claim("36 % more", "tps", apart, shared, 1.36),
+            Claim("twice as many", "tps", apart, shared, 2.0, note="of another machine"),
+            Claim("less of it", "tps", (("wal", "nvme"),), shared, 0.5),
+        ),
+        mistakes=(Mistake("<i>fsync</i> is free", "It is not.", "fsync(2)"),),
+    )
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+def held(against: Study) -> ExperimentSection:
+    made = samples.wal_split()
+    outcome = statistics.hold_against(against, made.experiment, made.trials)
+    return replace(made, study=outcome)
+
+
+def test_a_study_is_shown_beside_what_was_measured() -> None:
+    html = page(held(study()))
+    text = Page(html).text
+    assert "Of 3 claims: 1 holds, 1 does not hold, 1 not measured." in text
+    assert "A <b>document</b>" in text and "<i>fsync</i> is free" in text
+    assert "of another machine" in text
+    cells = re.findall(r'<td class="number published">(.*?)</td>(?:<td class="number">(.*?)</td>)?',
+                       html)  # fmt: skip
+    assert [published for published, _ in cells] == ["42,800", "0.9", "58,200", "–", "99,000", "–"]
+    measured = [found for _, found in cells]
+    assert measured[0] and measured[2] and measured[4] == "–"
+    assert measured[1] == measured[3] == measured[5] == ""
+    verdicts = re.findall(r'class="fixed (\w*)">((?:holds|does|not)[\w ]*)</td>', html)
+    assert verdicts == [("good", "holds"), ("bad", "does not hold"), ("", "not measured")]
+
+
+def test_a_study_without_a_table_or_mistakes_is_shown() -> None:
+    text = Page(page(held(study(rows=(), columns=(), mistakes=(), conditions=())))).text
+    assert "Held against the study" in text
+    assert "What is wrong in the document" not in text and "The study's table" not in text

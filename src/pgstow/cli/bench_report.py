@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pgstow.catalog import Catalog
     from pgstow.model import Experiment, Trial, Volume
     from pgstow.report import ExperimentSection
+    from pgstow.verification.experiments import Comparison, StudyOutcome
     from pgstow.workspace import Workspace as Store
 
 METRICS = ("tps", "p99_ms")  # those that levels are compared by
@@ -26,20 +27,27 @@ def sections_of(store: "Store", rules: "Catalog") -> "tuple[ExperimentSection, .
 def section_of(
     experiment: "Experiment", trials: "Sequence[Trial]", rules: "Catalog", run: int | None = None
 ) -> "ExperimentSection":
-    """A run with its statistics. Trials that may not be compared are shown, and a warning."""
+    """A run with its statistics, held against its study, if it has one.
+
+    Trials that may not be compared are shown, with a warning.
+    """
     from pgstow.model import Warning
     from pgstow.report import ExperimentSection
+    from pgstow.studies_file import read_study
     from pgstow.verification import experiments as statistics
 
     warnings = statistics.traps(experiment, trials, burst_s=_burst_s(experiment, rules))
+    comparisons: tuple[Comparison, ...] = ()
+    study: StudyOutcome | None = None
     try:
         comparisons = tuple(
             one
             for metric in METRICS
             for one in statistics.compare(experiment, trials, metric=metric)
         )
+        if experiment.study is not None:
+            study = statistics.hold_against(read_study(experiment.study), experiment, trials)
     except UserError as error:
-        comparisons = ()
         warnings = (Warning("not-compared", error.message, error.remedy), *warnings)
     return ExperimentSection(
         experiment=experiment,
@@ -48,6 +56,7 @@ def section_of(
         comparisons=comparisons,
         warnings=warnings,
         run=run,
+        study=study,
     )
 
 

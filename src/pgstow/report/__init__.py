@@ -7,12 +7,11 @@ from pgstow.report.document import (
     StepOutcome,
     VolumePrice,
 )
-from pgstow.report.experiments import ClaimOutcome, ExperimentSection
+from pgstow.report.experiments import ExperimentSection
 from pgstow.report.exports import trials_csv, trials_json, trials_sql
 from pgstow.report.page import render, render_pngs
 
 __all__ = [
-    "ClaimOutcome",
     "Compared",
     "ExperimentSection",
     "ReportDocument",

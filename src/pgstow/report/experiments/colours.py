@@ -1,6 +1,6 @@
 """Colours of levels and of wait events, light and dark, told apart by the colour-blind too.
 
-Chosen so that any two of a set are at least 16 apart in CIELAB, also as people without one kind of
+Chosen so that any two of a set are at least 14 apart in CIELAB, also as people without one kind of
 cones see them (Machado, Oliveira and Fernandes, 2009). The page's style sheet has both sets.
 """
 
@@ -25,6 +25,7 @@ WAITS = {
     "Lock": ("w-lock0", "w-lock1"),
     "IPC": ("w-ipc0", "w-ipc1"),
 }
+_IDLE = ("w-idle0", "w-idle1")  # of all other classes: Client, Timeout, Activity, …
 WAITS_LIGHT = {
     "w-cpu": "#93db71",
     "w-io0": "#0036a1",
@@ -37,7 +38,8 @@ WAITS_LIGHT = {
     "w-lock1": "#d74f58",
     "w-ipc0": "#462863",
     "w-ipc1": "#a963b0",
-    "w-idle": "#949ca4",
+    "w-idle0": "#949ca4",
+    "w-idle1": "#5b6570",
     "w-other": "#d9dde2",
 }
 # The usual events of a storage-bound server keep their shade on every page.
@@ -84,7 +86,7 @@ def wait_colours(events: Sequence[str]) -> Mapping[str, str]:
         if event == "other":
             found[event] = "w-other"
             continue
-        shades = WAITS.get(event.partition(":")[0], ("w-idle",))
+        shades = WAITS.get(event.partition(":")[0], _IDLE)
         free = [shade for shade in shades if shade not in taken] or list(shades)
         found[event] = _KNOWN.get(event, free[0])
         taken.add(found[event])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pgstow.model import Experiment, Levels, Treatment, Trial, Warning
+from pgstow.model import Claim, Experiment, Levels, Study, Treatment, Trial, Warning
 
 
 class MeasuredInterval(Protocol):
@@ -111,16 +111,16 @@ class LevelComparison(Protocol):
         """``higher``, ``lower``, ``no difference shown`` or ``too few blocks``."""
 
 
-class ClaimOutcome(Protocol):
-    """What became of a study's claim that ``over`` is ``ratio`` times ``under``."""
+class MeasuredClaim(Protocol):
+    """What became of a study's claim."""
 
     @property
-    def text(self) -> str:
-        """The claim in words."""
-
-    @property
-    def published_ratio(self) -> float:
+    def claim(self) -> Claim:
         """What the study says."""
+
+    @property
+    def blocks(self) -> int:
+        """How many have both treatments."""
 
     @property
     def ratio(self) -> float | None:
@@ -134,9 +134,21 @@ class ClaimOutcome(Protocol):
     def verdict(self) -> str:
         """``holds``, ``does not hold`` or ``not shown``."""
 
+
+class MeasuredStudy(Protocol):
+    """A published study, and what was measured of it."""
+
     @property
-    def note(self) -> str:
-        """What the measurement can and cannot say about it."""
+    def study(self) -> Study:
+        """What was published."""
+
+    @property
+    def measured(self) -> Sequence[Sequence[MeasuredSpread | None]]:
+        """The published table's rows, and in each its columns."""
+
+    @property
+    def claims(self) -> Sequence[MeasuredClaim]:
+        """What the study says of one metric or another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,7 @@ class ExperimentSection:
     comparisons: Sequence[LevelComparison] = ()
     warnings: tuple[Warning, ...] = ()
     run: int | None = None  # its number in the workspace
+    study: MeasuredStudy | None = None  # that it is held against
 
     @property
     def strata(self) -> tuple[Levels, ...]:

@@ -9,10 +9,10 @@ from markupsafe import Markup
 from pgstow.model import Levels, Provenance
 from pgstow.report import charts
 from pgstow.report import formatting as f
-from pgstow.report.experiments import colours, tables, words
+from pgstow.report.experiments import colours, study, tables, words
 from pgstow.report.experiments.colours import LineStyle
 from pgstow.report.experiments.figures import Figure, figures, styles_of
-from pgstow.report.experiments.section import ExperimentSection
+from pgstow.report.experiments.section import ExperimentSection, MeasuredStudy
 from pgstow.report.experiments.time_charts import Look
 
 _MOST_OPEN = 3  # strata; of more, those after the first unfold where they are pressed
@@ -72,6 +72,17 @@ def _view(place: int, section: ExperimentSection) -> dict[str, Any]:
         "factors": tables.other_factors(section),
         "rows": tables.level_rows(section),
         "has_prices": tables.has_prices(section),
+        "study": _study(section.study) if section.study is not None else None,
+    }
+
+
+def _study(outcome: MeasuredStudy) -> dict[str, Any]:
+    return {
+        "published": outcome.study,
+        "columns": study.study_columns(outcome),
+        "rows": study.study_rows(outcome),
+        "claims": study.claim_rows(outcome),
+        "sentence": study.sentence(outcome),
     }
 
 

@@ -3,17 +3,27 @@
 from pgstow.verification.experiments.comparison import Comparison, Verdict, compare
 from pgstow.verification.experiments.metrics import METRICS, Metric
 from pgstow.verification.experiments.precision import needed_blocks, required_blocks_for_power
+from pgstow.verification.experiments.studies import (
+    ClaimOutcome,
+    ClaimVerdict,
+    StudyOutcome,
+    hold_against,
+)
 from pgstow.verification.experiments.summary import Spread, TreatmentSummary, summaries
 from pgstow.verification.experiments.traps import traps
 
 __all__ = [
     "METRICS",
+    "ClaimOutcome",
+    "ClaimVerdict",
     "Comparison",
     "Metric",
     "Spread",
+    "StudyOutcome",
     "TreatmentSummary",
     "Verdict",
     "compare",
+    "hold_against",
     "needed_blocks",
     "required_blocks_for_power",
     "summaries",

@@ -127,6 +127,19 @@ def refuse_other_builds(experiment: Experiment, trials: Iterable[Trial]) -> None
                 )
 
 
+def paired_ratio(
+    pairs: Sequence[tuple[float, float]], confidence: float, seed: int
+) -> tuple[float, Interval | None] | None:
+    """The geometric mean of second over first, with its interval where there are enough pairs.
+
+    None: there are no pairs, or a value is not above 0.
+    """
+    if not pairs or min(min(pair) for pair in pairs) <= 0:
+        return None
+    log = _mean(np.array([math.log(other / one) for one, other in pairs]), confidence, seed)
+    return None if log is None else (math.exp(log.mean), _exponential(log.interval))
+
+
 def _pairs(experiment: Experiment) -> Iterator[tuple[Treatment, Treatment]]:
     """Baseline and another treatment, alike in all but the compared factor."""
     strata: dict[Levels, list[Treatment]] = {}

@@ -3,6 +3,7 @@
 from pgstow.cli import (
     apply,
     bench,
+    bench_export,
     bench_list,
     bench_show,
     catalog,
@@ -27,6 +28,7 @@ from pgstow.cli.main import main
 __all__ = [
     "apply",
     "bench",
+    "bench_export",
     "bench_list",
     "bench_show",
     "catalog",

@@ -103,7 +103,7 @@ def print_run(
     console.print()
     console.print(_summary_table(experiment, rows))
     console.print()
-    for line in (verdict_line(one) for one in found):
+    for line in (verdict_line(one, varied(experiment)) for one in found):
         console.print(line, markup=False, soft_wrap=True)
     output.print_warnings(told)
 
@@ -119,9 +119,15 @@ def heading(number: int, experiment: "Experiment", trials: "Sequence[Trial]") ->
     return " · ".join(part for part in parts if part)
 
 
-def verdict_line(one: "Comparison") -> str:
-    """A comparison in words: "apart against shared: TPS × 1.36 (1.31 – 1.41): higher"."""
-    where = ", ".join(f"{factor} {level}" for factor, level in one.stratum)
+def varied(experiment: "Experiment") -> tuple[str, ...]:
+    """The factors that have several levels; others need not be named."""
+    several = [one for one in experiment.factors if len(experiment.levels_of(one)) > 1]
+    return tuple(several) or (experiment.compare,)
+
+
+def verdict_line(one: "Comparison", factors: Sequence[str]) -> str:
+    """A comparison in words: "wal apart against shared: TPS × 1.36 (1.31 – 1.41): higher"."""
+    where = ", ".join(f"{factor} {level}" for factor, level in one.stratum if factor in factors)
     subject = f"{one.factor} {one.level} against {one.baseline}" + (f" ({where})" if where else "")
     metric = _WORDS.get(one.metric, one.metric)
     if one.ratio is None:
@@ -135,21 +141,13 @@ def verdict_line(one: "Comparison") -> str:
 def _summary_table(experiment: "Experiment", rows: "Sequence[TreatmentSummary]") -> "Table":
     from pgstow.cli import output
 
-    titles = (
-        *experiment.factors,
-        "trials",
-        "TPS",
-        "",
-        "mean ms",
-        "p99 ms",
-        "$/month",
-        "$/1,000 TPS",
-    )
-    return output.table(titles, [_cells(row) for row in rows])
+    factors = varied(experiment)
+    figures = ("trials", "TPS", "", "mean ms", "p99 ms", "$/month", "$/1,000 TPS")
+    return output.table((*factors, *figures), [_cells(row, factors) for row in rows])
 
 
-def _cells(row: "TreatmentSummary") -> list[str]:
-    levels = [level for _, level in row.levels]
+def _cells(row: "TreatmentSummary", factors: Sequence[str]) -> list[str]:
+    levels = [level for factor, level in row.levels if factor in factors]
     return [
         *levels,
         str(row.trials),

@@ -35,7 +35,7 @@ _CONTENTS = TypeAdapter(_Contents)
 def default_state_directory() -> Path:
     """Where running trials are written down: gone after a reboot, if the machine has such."""
     if os.geteuid() == 0:
-        return Path("/run/pgstow/bench")
+        return Path("/run/pgstow/trials")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "pgstow-bench"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pgstow import emulate
+from pgstow.emulate.control import Compensation
 from pgstow.emulate.state import StateDirectory
 from pgstow.host import loops, mounts, processes
 from pgstow.model import (
@@ -27,6 +28,8 @@ from pgstow.model import (
     Volume,
 )
 from pgstow.units import GIB, KIB, MIB, Bytes
+
+_measured: list[Compensation] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -92,9 +95,15 @@ class Lab:
         volumes = tuple(volume for volume, _ in self.volumes.values())
         return Layout(HostSpec(), volumes, Placement(data=volumes[0].name, wal=volumes[0].name))
 
-    def up(self, **options: Any) -> emulate.EmulatorStatus:
+    def up(self, *, calibrate: bool = False, **options: Any) -> emulate.EmulatorStatus:
+        """Make the volumes. The machine is measured once for all tests, unless they ask for it."""
         devices = [device for _, device in self.volumes.values()]
-        return emulate.up(self.layout(), devices, self.cap, state_directory=self.state, **options)
+        if _measured and not calibrate:
+            options.setdefault("compensation", _measured[0])
+        status = emulate.up(self.layout(), devices, self.cap, state_directory=self.state, **options)
+        if not _measured and status.compensation is not None:
+            _measured.append(status.compensation)
+        return status
 
     def plan(self, **options: Any) -> list[str]:
         devices = [device for _, device in self.volumes.values()]

@@ -62,7 +62,7 @@ Replace = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class Wish:
     """What the command line asks of a run."""
 
     experiment: "Experiment"
@@ -101,7 +101,7 @@ def run(
         _print_plan(experiment, workspace, json)
         return
     _run(
-        _Wish(
+        Wish(
             experiment,
             _target(experiment, directory, secret),
             _tools(name),
@@ -151,7 +151,7 @@ def load_and_run(
     target, tools = _server_target(experiment, secret), _tools(name)
     half_width = _half_width(until)
     _load(experiment, target, tools, replace_tables)
-    _run(_Wish(experiment, target, tools, half_width, True, workspace, json))
+    _run(Wish(experiment, target, tools, half_width, True, workspace, json))
 
 
 def _experiment(
@@ -243,26 +243,26 @@ def _load(
         target.load(experiment, tools.generator, conduct, replace=replace_tables)
 
 
-def _run(wish: _Wish) -> None:
+def _run(wish: Wish) -> None:
     from pgstow.cli.bench_show import print_run
     from pgstow.workspace import Workspace
 
     with Workspace.open(wish.workspace) as store:
-        number = _open_run(store, wish)
+        number = open_run(store, wish)
         experiment = store.runs.experiment(number)
         if wish.half_width is not None and experiment.blocks < _FEWEST_BLOCKS:
             experiment = store.runs.widen(number, _FEWEST_BLOCKS)
         while True:
             _run_blocks(store, number, experiment, wish)
             trials = store.runs.trials(number)
-            wanted = _blocks_wanted(experiment, trials, wish.half_width)
+            wanted = blocks_wanted(experiment, trials, wish.half_width)
             if wanted <= experiment.blocks:
                 break
             experiment = store.runs.widen(number, wanted)
     print_run(number, experiment, trials, json=wish.json)
 
 
-def _open_run(store: "Workspace", wish: _Wish) -> int:
+def open_run(store: "Workspace", wish: Wish) -> int:
     """The unfinished run of the same experiment, or one with fewer blocks; else a new one."""
     from pgstow.cli import output
 
@@ -281,7 +281,7 @@ def _open_run(store: "Workspace", wish: _Wish) -> int:
     return number
 
 
-def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: _Wish) -> None:
+def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: Wish) -> None:
     from pgstow.experiment.run import run as run_matrix
 
     with _progress(experiment) as progress:
@@ -295,7 +295,7 @@ def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish:
         )
 
 
-def _blocks_wanted(
+def blocks_wanted(
     experiment: "Experiment", trials: "tuple[Trial, ...]", half_width: float | None
 ) -> int:
     """How many blocks there are to be, by the spread so far."""
@@ -308,11 +308,16 @@ def _blocks_wanted(
     wide = [one for one in found if (one.relative_half_width or 0.0) > half_width]
     if not wide:
         return experiment.blocks
-    needed = max(needed_blocks(one, half_width) for one in wide)
+    try:
+        needed = max(needed_blocks(one, half_width) for one in wide)
+    except UserError:  # more than anyone would run; what was measured is still to be shown
+        needed = _MOST_BLOCKS + 1
     if needed > _MOST_BLOCKS:
         output.error_console().print(
-            f"±{half_width:.1%} would take {needed} blocks; stopped at {experiment.blocks}",
+            f"±{half_width:.1%} would take more than {_MOST_BLOCKS} blocks; stopped at"
+            f" {experiment.blocks}: make the trials longer, or wish less",
             markup=False,
+            soft_wrap=True,
         )
         return experiment.blocks
     # half of what seems to be missing at a time: the spread so far may mislead

@@ -1,0 +1,167 @@
+"""``pgstow bench`` without running anything: plans, runs in the workspace, refusals."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from experiment_samples import experiment, trial
+from typer.testing import CliRunner, Result
+
+from pgstow.cli import bench
+from pgstow.cli.main import app
+from pgstow.experiment_file import experiment_names
+from pgstow.model import PgstowError
+from pgstow.workspace import Workspace
+
+Bench = Callable[..., Result]
+NOISE = (1.0, 1.02, 0.99, 1.01, 0.98, 1.0, 1.015, 0.985)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "pgstow.db"
+
+
+@pytest.fixture
+def pgstow_bench(path: Path) -> Bench:
+    """``pgstow_bench("show")``: the command with its own workspace; errors are raised."""
+
+    def run(*arguments: str) -> Result:
+        found = CliRunner().invoke(app, ["bench", *arguments, "--workspace", str(path)])
+        if isinstance(found.exception, PgstowError):
+            raise found.exception
+        return found
+
+    return run
+
+
+def filled(path: Path, blocks: int = 8, ratio: float = 1.4) -> int:
+    """A workspace with a run; the number of the run."""
+    with Workspace.open(path) as store:
+        run = store.runs.begin(experiment(blocks=blocks))
+        for block, noise in enumerate(NOISE[:blocks]):
+            store.runs.add(run, trial(block, 0, 1000.0, wal="shared"))
+            store.runs.add(run, trial(block, 1, 1000.0 * ratio * noise, wal="apart"))
+    return run
+
+
+def test_a_plan_shows_every_trial_and_changes_nothing(pgstow_bench: Bench, path: Path) -> None:
+    said = pgstow_bench("run", "wal-split", "--dry-run").stdout
+    assert said.count("apart") == said.count("shared") == 4
+    assert "about 4 min" in said
+    assert not path.exists()
+
+
+def test_a_name_that_is_no_command_is_an_experiment(pgstow_bench: Bench) -> None:
+    assert pgstow_bench("wal-split", "--dry-run").stdout.count("apart") == 4
+
+
+def test_some_levels_alone(pgstow_bench: Bench) -> None:
+    arguments = ("run", "striping", "--only", "stripes=1,4", "--dry-run", "--json")
+    planned = json.loads(pgstow_bench(*arguments).stdout)
+    levels = {dict(one["treatment"]["levels"])["stripes"] for one in planned["trials"]}
+    assert levels == {"1", "4"}
+
+
+def test_a_run_is_shown_with_its_verdict(pgstow_bench: Bench, path: Path) -> None:
+    filled(path)
+    said = pgstow_bench("show").stdout
+    assert "16 trials" in said
+    assert "wal apart against shared: TPS × 1.4 (1.3" in said
+    assert said.rstrip().splitlines()[-1].endswith("lower")  # p99
+
+
+def test_a_run_as_json_has_all_that_is_shown(pgstow_bench: Bench, path: Path) -> None:
+    number = filled(path, ratio=1.0)
+    said = json.loads(pgstow_bench("show", "wal-split", "--json").stdout)
+    assert said["run"] == number
+    assert [row["trials"] for row in said["summaries"]] == [8, 8]
+    assert {one["verdict"] for one in said["comparisons"]} == {"no difference shown"}
+
+
+def test_the_list_has_the_studies_and_the_runs(pgstow_bench: Bench, path: Path) -> None:
+    filled(path, blocks=2)
+    with Workspace.open(path) as store:
+        store.runs.widen(1, 5)
+    said = pgstow_bench("list").stdout
+    assert all(name in said for name in experiment_names())
+    assert "4 of 10" in said
+
+
+def test_an_export_goes_where_it_is_told(pgstow_bench: Bench, path: Path) -> None:
+    filled(path, blocks=2)
+    assert pgstow_bench("export").stdout.count("\n") == 5
+    out = path.with_name("trials.sql")
+    pgstow_bench("export", "wal-split", "--out", str(out))
+    assert "CREATE TABLE" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("run", "wal-splt"), "no experiment 'wal-splt'; did you mean wal-split"),
+        (("run", "wal-split", "--profile", "quik"), "quik"),
+        (("run", "wal-split", "--only", "wal"), "--only 'wal' is not FACTOR=LEVEL"),
+        (("run", "wal-split", "--only", "vol=1"), "no factor vol"),
+        (("run", "wal-split", "--only", "wal=apart"), "baseline; take it too"),
+        (("run", "wal-split", "--until", "2%"), "is not ci=PERCENT; write --until ci=2%"),
+        (("run", "wal-split", "--until", "ci=0%"), "is not ci=PERCENT"),
+        (("run", "wal-split", "--directory", "data"), "is not VOLUME=PATH"),
+        (("load-and-run", "wal-split"), "makes its own servers, with their data; run it"),
+        (("show",), "there is no workspace"),
+        (("show", "7"), "there is no workspace"),
+        (("export", "--format", "xls"), "--format 'xls' is not known; use csv, json, sql"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    pgstow_bench: Bench, arguments: tuple[str, ...], line: str
+) -> None:
+    with pytest.raises(PgstowError) as refused:
+        pgstow_bench(*arguments)
+    assert line in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("done", "blocks", "fresh", "is_same"),
+    [
+        (3, 4, False, True),  # unfinished: it goes on
+        (4, 4, False, False),  # finished: again
+        (4, 6, False, True),  # finished, and more is wanted
+        (3, 4, True, False),
+    ],
+)
+def test_which_run_goes_on(path: Path, done: int, blocks: int, fresh: bool, is_same: bool) -> None:
+    with Workspace.open(path) as store:
+        run = store.runs.begin(experiment(blocks=4))
+        for block in range(done):
+            store.runs.add(run, trial(block, 0, 100.0, wal="shared"))
+            store.runs.add(run, trial(block, 1, 100.0, wal="apart"))
+        wish = bench.Wish(
+            experiment(blocks=blocks),
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            None,
+            fresh,
+            path,
+            False,
+        )
+        assert (bench.open_run(store, wish) == run) is is_same
+
+
+def test_blocks_are_added_until_the_interval_is_narrow() -> None:
+    wide = experiment(blocks=6)
+    trials = [
+        one
+        for block, noise in enumerate((1.0, 1.3, 0.8, 1.1, 0.9, 1.0))
+        for one in (
+            trial(block, 0, 1000.0, wal="shared"),
+            trial(block, 1, 1000.0 * noise, wal="apart"),
+        )
+    ]
+    assert bench.blocks_wanted(wide, tuple(trials), None) == 6
+    assert 6 < bench.blocks_wanted(wide, tuple(trials), 0.15) < 100
+    assert bench.blocks_wanted(wide, tuple(trials), 0.9) == 6
+    assert bench.blocks_wanted(wide, tuple(trials), 0.001) == 6  # out of reach, and said

@@ -57,6 +57,15 @@ def test_a_sample_stands_for_the_time_that_nobody_answered() -> None:
     assert dict(waits.sessions)["CPU"] == pytest.approx((1, 0, 0, 0, 0))
 
 
+def test_trials_of_one_schedule_have_equal_slices() -> None:
+    lengths = set()
+    for seconds in (19.998, 20.0, 20.0031):
+        waits = average_active_sessions([(0.5, {"CPU": 1})], seconds)
+        assert waits is not None
+        lengths.add((waits.slice_s, len(waits.sessions[0][1])))
+    assert lengths == {(1.0, 20)}
+
+
 def test_no_samples_are_no_waits() -> None:
     assert average_active_sessions([], 5.0) is None
 
@@ -71,5 +80,6 @@ def test_session_seconds_are_conserved(times: list[float], number: int, seconds:
     waits = average_active_sessions(samples, seconds)
     assert waits is not None
     (_, sessions) = waits.sessions[0]
-    assert sum(sessions) * waits.slice_s == pytest.approx(number * seconds)
+    assert sum(sessions) * seconds / len(sessions) == pytest.approx(number * seconds)
+    assert waits.slice_s == pytest.approx(seconds / len(sessions), abs=0.005)
     assert all(one <= number * (1 + 1e-9) for one in sessions)

@@ -13,11 +13,12 @@ def average_active_sessions(samples: Sequence[Sample], seconds: float) -> Waits 
     """The mean number of sessions by wait event, in slices of at least a second.
 
     A sample stands for the time since the one before it, so that a server that was too busy to
-    answer counts by what it did then, not less. None without samples.
+    answer counts by what it did then, not less. A slice's length is told to a hundredth of a
+    second, so that trials of equal schedules have equal slices. None without samples.
     """
     if not samples or seconds <= 0:
         return None
-    count = max(1, min(_MOST_SLICES, int(seconds / _SHORTEST_SLICE_S)))
+    count = max(1, min(_MOST_SLICES, round(seconds / _SHORTEST_SLICE_S)))
     slice_s = seconds / count
     sums: dict[str, list[float]] = {}
     since = 0.0
@@ -28,7 +29,7 @@ def average_active_sessions(samples: Sequence[Sample], seconds: float) -> Waits 
         since = max(since, until)
     largest = sorted(sums.items(), key=lambda one: (-sum(one[1]), one[0]))
     return Waits(
-        slice_s,
+        round(slice_s, 2),
         len(samples),
         tuple((event, tuple(total / slice_s for total in totals)) for event, totals in largest),
     )

@@ -231,7 +231,19 @@ def log_axis(low: float, high: float) -> tuple[Any, Any]:
     return scale, alt.Axis(values=inside, format="~g", labelOverlap=True)
 
 
-def finished(chart: Any, palette: Palette, *, height: int = HEIGHT) -> dict[str, Any]:
+ROWS = "rows"  # the data set of a chart whose rows are given to ``finished`` or ``composed``
+
+
+def rows_alone() -> Any:
+    """The data of a chart that gets its rows afterwards: Altair would check every value of them."""
+    import altair as alt
+
+    return alt.NamedData(ROWS)
+
+
+def finished(
+    chart: Any, palette: Palette, *, height: int = HEIGHT, rows: Sequence[Any] = ()
+) -> dict[str, Any]:
     """The specification of a chart of one panel, in the page's look."""
     configured = chart.properties(
         width=WIDTH,
@@ -240,16 +252,18 @@ def finished(chart: Any, palette: Palette, *, height: int = HEIGHT) -> dict[str,
         padding=2,
         autosize={"type": "fit", "contains": "padding"},
     )
-    spec: dict[str, Any] = configured.to_dict()
-    spec["config"] = _config(palette)
-    return spec
+    return _with(configured.to_dict(), palette, rows)
 
 
-def composed(chart: Any, palette: Palette) -> dict[str, Any]:
+def composed(chart: Any, palette: Palette, *, rows: Sequence[Any]) -> dict[str, Any]:
     """The specification of a chart of several panels, whose sizes are given."""
-    spec: dict[str, Any] = chart.properties(background="transparent", padding=2).to_dict()
-    spec["config"] = _config(palette)
-    return spec
+    configured = chart.properties(background="transparent", padding=2)
+    return _with(configured.to_dict(), palette, rows)
+
+
+def _with(spec: dict[str, Any], palette: Palette, rows: Sequence[Any]) -> dict[str, Any]:
+    datasets = {"datasets": {ROWS: list(rows)}} if rows else {}
+    return {**spec, **datasets, "config": _config(palette)}
 
 
 def _config(palette: Palette) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pgstow.report.experiments.colours import LineStyle
 from pgstow.report.experiments.curves import Moment
 
 MOST_TOGETHER = 4  # lines with bands in one panel; more are put beside each other
+_FEW_LINES = 6  # of a distribution; more need room to be told apart
 _ONE_COLUMN, _TWO_COLUMNS = 326, 146  # widths of panels
 _SECONDS = "seconds of the trial"
 
@@ -46,9 +47,10 @@ def distributions(
         scale=alt.Scale(domain=[0, 1], nice=False),
         axis=alt.Axis(format="%", values=shares, labelOverlap=False),
     )
-    lines = alt.Chart(alt.InlineData(values=rows)).mark_line(interpolate="step", strokeWidth=1.7)
+    lines = alt.Chart(charts.rows_alone()).mark_line(interpolate="step", strokeWidth=1.7)
     encoded = lines.encode(x=x, y=y, **_lines(curves, styles, look))
-    return charts.finished(alt.layer(encoded), look.palette)
+    height = charts.HEIGHT if len(curves) <= _FEW_LINES else 1.5 * charts.HEIGHT
+    return charts.finished(alt.layer(encoded), look.palette, height=round(height), rows=rows)
 
 
 def throughput(
@@ -63,7 +65,7 @@ def throughput(
     import altair as alt
 
     rows = [row for level, moments in series.items() for row in _moments(level, moments)]
-    base = alt.Chart(alt.InlineData(values=rows))
+    base = alt.Chart(charts.rows_alone())
     x = alt.X("second:Q", title=_SECONDS, axis=charts.linear_axis(5, grid=False))
     y = alt.Y("median:Q", title=None, axis=charts.linear_axis(), scale=alt.Scale(zero=True))
     drawn = _lines(series, styles, look)
@@ -71,7 +73,9 @@ def throughput(
         x=x, y=alt.Y("low:Q", title=None), y2="high:Q", color=drawn["color"]
     )
     return charts.finished(
-        alt.layer(band, base.mark_line(strokeWidth=1.7).encode(x=x, y=y, **drawn)), look.palette
+        alt.layer(band, base.mark_line(strokeWidth=1.7).encode(x=x, y=y, **drawn)),
+        look.palette,
+        rows=rows,
     )
 
 
@@ -101,9 +105,9 @@ def _throughput_apart(
             x=x, y=alt.Y("low:Q", title=None), y2="high:Q", color=own
         ),
         measured.mark_line(strokeWidth=1.6).encode(x=x, y=y, color=own),
-        data=alt.InlineData(values=rows),
+        data=charts.rows_alone(),
     )
-    return _panels(layers, len(series), palette)
+    return _panels(layers, rows, len(series), palette)
 
 
 def sessions(
@@ -146,11 +150,11 @@ def sessions(
             order=alt.Order("rank:Q"),
         )
     )
-    layers = alt.layer(layer, data=alt.InlineData(values=rows))
-    return _panels(layers, len(panels), look.palette)
+    layers = alt.layer(layer, data=charts.rows_alone())
+    return _panels(layers, rows, len(panels), look.palette)
 
 
-def _panels(layers: Any, count: int, palette: Palette) -> dict[str, Any]:
+def _panels(layers: Any, rows: Sequence[Any], count: int, palette: Palette) -> dict[str, Any]:
     """Small multiples with common axes: below each other while few, else in two columns."""
     import altair as alt
 
@@ -164,7 +168,7 @@ def _panels(layers: Any, count: int, palette: Palette) -> dict[str, Any]:
     made = layers.properties(width=width, height=height).facet(
         facet=facet, columns=columns, spacing=9
     )
-    return charts.composed(made, palette)
+    return charts.composed(made, palette, rows=rows)
 
 
 def _moments(level: str, moments: Sequence[Moment]) -> list[dict[str, Any]]:

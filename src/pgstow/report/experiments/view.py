@@ -33,8 +33,9 @@ def pictures(sections: Sequence[ExperimentSection]) -> Iterator[tuple[str, dict[
         for number, stratum in enumerate(section.strata, start=1):
             part = f"{name}-{number}" if len(section.strata) > 1 else name
             for figure in figures(section, stratum, AS_PICTURE):
-                titled = {**figure.spec, "title": _title(section, stratum, figure)}
-                yield f"{part}-{figure.name}", titled
+                # Title and legend are beside the plot, not taken from its room.
+                own = {"title": _title(section, stratum, figure), "autosize": {"type": "pad"}}
+                yield f"{part}-{figure.name}", {**figure.spec, **own}
 
 
 def provenances(sections: Sequence[ExperimentSection]) -> list[tuple[str, Provenance]]:
@@ -130,6 +131,8 @@ def _title(section: ExperimentSection, stratum: Levels, figure: Figure) -> dict[
         "text": [figure.title],
         "subtitle": [f.shortened(line, 60) for line in under],
         "anchor": "start",
+        "frame": "group",
+        "offset": 12,
     }
 
 

@@ -82,6 +82,8 @@ def ratio(value: float | None) -> str:
 
 
 def _plain(value: float) -> str:
+    if value >= 1e6:
+        return "> 1,000,000"
     if value >= 10:
         return f.number(value)
     if abs(value - 1) < 0.0995:

@@ -102,6 +102,15 @@ def test_many_levels_and_strata_have_a_figure_each() -> None:
     assert len(html) < 3_000_000
 
 
+def test_factors_of_one_level_are_named_once() -> None:
+    factors = {"query": ("key",), "stripes": ("1", "4"), "chunk": ("64KiB",)}
+    made = samples.section(samples.design("s", "S", factors, "stripes", 3), lambda levels: 100.0)
+    found = Page(page(replace(made, warnings=())))
+    assert found.text.count("query key") == 1 and "all with query key, chunk 64KiB" in found.text
+    assert "details" not in [tag for tag, _ in found.tags]
+    assert next(iter(pictures(made))) == "1-s-tps"
+
+
 def unfinished() -> list[ExperimentSection]:
     """A run with nothing, one trial, one level, no instruments, nothing compared."""
     whole = samples.wal_split(2)

@@ -38,8 +38,8 @@ def level_rows(section: ExperimentSection) -> tuple[LevelRow, ...]:
 
 
 def other_factors(section: ExperimentSection) -> tuple[str, ...]:
-    """The factors that are not compared."""
-    return tuple(one for one in section.experiment.factors if one != section.experiment.compare)
+    """The factors that are not compared and have several levels."""
+    return tuple(one for one in words.varied(section) if one != section.experiment.compare)
 
 
 def has_prices(section: ExperimentSection) -> bool:

@@ -88,9 +88,10 @@ def _study(outcome: MeasuredStudy) -> dict[str, Any]:
 
 
 def _stratum(section: ExperimentSection, stratum: Levels, number: int) -> dict[str, Any]:
-    where = f", {words.named(stratum)}" if stratum else ""
+    name = words.place(section, stratum)
+    where = f", {name}" if name else ""
     return {
-        "name": words.named(stratum),
+        "name": name,
         "is_open": len(section.strata) <= _MOST_OPEN or number == 0,
         "figures": [
             {
@@ -126,7 +127,8 @@ def _swatch(style: LineStyle) -> Markup:
 
 def _title(section: ExperimentSection, stratum: Levels, figure: Figure) -> dict[str, Any]:
     """A picture's title; text in an array is a line each, and never an expression."""
-    under = [section.experiment.title, *([words.named(stratum)] if stratum else [])]
+    where = words.place(section, stratum)
+    under = [section.experiment.title, *([where] if where else [])]
     return {
         "text": [figure.title],
         "subtitle": [f.shortened(line, 60) for line in under],

@@ -18,7 +18,7 @@ _MOST_NAMED = 4
 def design(section: ExperimentSection) -> str:
     """Treatments, blocks, seed and target in one line."""
     one = section.experiment
-    factors = [(factor, len(one.levels_of(factor))) for factor in one.factors]
+    factors = [(factor, len(one.levels_of(factor))) for factor in varied(section)]
     count = len(one.treatments)
     crossed = " × ".join(f"{levels} {factor}" for factor, levels in factors)
     made = f" ({crossed})" if len(factors) > 1 and prod(n for _, n in factors) == count else ""
@@ -31,6 +31,10 @@ def design(section: ExperimentSection) -> str:
         parts.append("measured side by side")
     if one.profile:
         parts.append(f"profile {one.profile}")
+    fixed = tuple((factor, one.levels_of(factor)[0]) for factor in one.factors)
+    fixed = tuple(pair for pair in fixed if pair[0] not in varied(section))
+    if fixed:
+        parts.append(f"all with {named(fixed)}")
     return ", ".join(parts)
 
 
@@ -65,6 +69,19 @@ def builds(section: ExperimentSection) -> tuple[str, ...]:
             if text
         )
     )
+
+
+def varied(section: ExperimentSection) -> tuple[str, ...]:
+    """The factors that have several levels in this run, and the compared one."""
+    one = section.experiment
+    return tuple(
+        factor for factor in one.factors if factor == one.compare or len(one.levels_of(factor)) > 1
+    )
+
+
+def place(section: ExperimentSection, stratum: Levels) -> str:
+    """A stratum by the factors that tell it from others; empty where there is only one."""
+    return named(tuple(pair for pair in stratum if pair[0] in varied(section)))
 
 
 def named(levels: Levels) -> str:
@@ -148,7 +165,8 @@ def _one(section: ExperimentSection, found: LevelComparison) -> str:
 
 
 def _with_place(section: ExperimentSection, found: LevelComparison) -> str:
-    where = f" ({named(found.stratum)})" if found.stratum else ""
+    name = place(section, found.stratum)
+    where = f" ({name})" if name else ""
     level = f"{section.experiment.compare} {found.level}"
     return f"with {level}{where} {ratio(found.ratio)}{_interval(found)}"
 
@@ -169,10 +187,8 @@ def _undecided(section: ExperimentSection, found: Sequence[LevelComparison]) -> 
 
 def _listed(section: ExperimentSection, some: Iterable[LevelComparison]) -> str:
     compare = section.experiment.compare
-    names = [
-        f"{compare} {one.level}" + (f" ({named(one.stratum)})" if one.stratum else "")
-        for one in some
-    ]
+    places = [(one.level, place(section, one.stratum)) for one in some]
+    names = [f"{compare} {level}" + (f" ({where})" if where else "") for level, where in places]
     if len(names) > _MOST_NAMED:
         return ", ".join(names[: _MOST_NAMED - 1]) + f" and {len(names) - _MOST_NAMED + 1} more"
     return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

@@ -27,6 +27,7 @@ class MountedDirectories:
                     f"volumes {other} and {volume.name} have one directory, {volume.mount}",
                     "give each its own",
                 )
+        for volume in layout.volumes:
             _check_empty(volume.name, Path(volume.mount))
         self._layout = layout
 

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from pgstow.experiment.conduct import Conduct, StoppedError
 from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget, ServerTarget
 from pgstow.experiment.targets.arrangement import plain_name, spaces, temp_tablespaces, volume_of
-from pgstow.experiment.targets.base_data import BaseStore, Wanted, expected_bytes
+from pgstow.experiment.targets.base_data import BaseStore, Wanted
 from pgstow.experiment.targets.directories import MountedDirectories
+from pgstow.experiment.targets.known_data import expected_bytes, missing_tables, tables_among
 from pgstow.experiment.targets.record import Record, clear_leftovers
 from pgstow.experiment.targets.restored import later_segment, preallocate_wal
 from pgstow.host import locks, processes
@@ -204,6 +205,22 @@ def test_data_that_do_not_fit_are_refused_before_they_are_loaded(open_directory:
     assert [path.name for path in open_directory.iterdir()] == [f"{wanted.digest}.lock"]
 
 
+def test_the_tables_of_data_are_told_from_others() -> None:
+    there = ("orders", "pgbench_accounts", "sbtest1", "sbtest2", "users")
+    assert tables_among(there, DataChoice("pgbench", 1)) == ("pgbench_accounts",)
+    assert tables_among(there, DataChoice("sysbench", 1)) == ("sbtest1", "sbtest2")
+    assert missing_tables(there, DataChoice("sysbench", 1)) == ()
+    assert "pgbench_history" in missing_tables(there, DataChoice("pgbench", 1))
+    tpch = DataChoice("go-tpc", 1, (("benchmark", "tpch"),))
+    assert "warehouse" not in missing_tables(there, tpch)
+    assert "warehouse" in missing_tables(there, DataChoice("go-tpc", 1))
+
+
+@given(st.sampled_from(["pgbench", "sysbench", "go-tpc"]), st.integers(1, 1000))
+def test_larger_data_are_expected_to_be_larger(maker: str, scale: int) -> None:
+    assert expected_bytes(DataChoice(maker, scale)) < expected_bytes(DataChoice(maker, scale + 1))
+
+
 def test_a_base_that_nobody_uses_gives_way_to_one_that_needs_the_room(open_directory: Path) -> None:
     for name in ("aaaa", "bbbb", "cccc.draft"):
         (open_directory / name).mkdir()
@@ -243,6 +260,7 @@ def test_a_lock_is_of_one_program_and_waiting_can_be_given_up(tmp_path: Path) ->
 _LEAVES = """
 import subprocess, sys
 from pathlib import Path
+from pgstow.experiment.targets.known_data import expected_bytes, missing_tables, tables_among
 from pgstow.experiment.targets.record import Record
 from pgstow.host import processes
 state, place = Path(sys.argv[1]), Path(sys.argv[2])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pgstow.host import directories
 from pgstow.model.errors import UserError
 from pgstow.model.profile import Relation
-from pgstow.model.storage import Layout, RelationId
+from pgstow.model.storage import Layout
 from pgstow.postgres import changes, connect, read_state
 
 _LOCK_TIMEOUT_S = 30.0
@@ -92,10 +92,9 @@ def _known(
     if found is None:
         schema, _ = name
         others = ", ".join(sorted(own for known, own in present if known == schema))
-        database = "DATABASE"
         raise UserError(
-            f"tablespace {space.name} is to hold relation {RelationId(database, *name)}, which "
-            "the experiment's data do not have",
+            f"tablespace {space.name} is to hold relation {'.'.join(name)}, which the "
+            "experiment's data do not have",
             f"they have {others}" if others else "see what the data's maker makes",
         )
     return found

@@ -18,7 +18,8 @@ from pathlib import Path
 from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.targets import arrangement
 from pgstow.experiment.targets.arrangement import Space
-from pgstow.experiment.workloads.content_platform import LOAD_SETTINGS, total_bytes
+from pgstow.experiment.targets.known_data import expected_bytes
+from pgstow.experiment.workloads.content_platform import LOAD_SETTINGS
 from pgstow.host import directories, locks, postmaster, processes, programs
 from pgstow.host.server import EmbeddedServer, unprivileged_user
 from pgstow.model.errors import HostError, UserError
@@ -160,7 +161,7 @@ class BaseStore:
                     self._make_room(base.size_bytes + MIB * 256, wanted)
                     self._make_draft(draft)
                     conduct.say(f"arranging {wanted.name} in tablespaces")
-                    copy(base.data, draft / "data")
+                    copy(base.data, draft / "data", may_share=True)
                     self._arrange(draft, wanted)
             else:
                 self._make_room(int(expected_bytes(wanted.data) * 1.1) + _WAL_ROOM_BYTES, wanted)
@@ -237,21 +238,11 @@ class BaseStore:
         directories.sync_directory(self.directory)
 
 
-def expected_bytes(data: DataChoice) -> int:
-    """About how large the data will be."""
-    options = dict(data.options)
-    if data.maker == "content-platform":
-        return int(total_bytes(data.scale))
-    rows = 100_000 * data.scale
-    fill = int(options.get("fillfactor", "100")) / 100
-    table_bytes = rows * 134 / fill  # 61 rows to a block
-    index_bytes = rows * 22.5 * (1 + int(options.get("extra_indexes", "0")))
-    return round(table_bytes + index_bytes) + 32 * MIB
-
-
-def copy(source: Path, target: Path) -> None:
-    """Copy a directory as it is: by sharing its blocks, where the filesystem can."""
-    options = ["--archive", "--reflink=auto", "--no-target-directory"]
+def copy(source: Path, target: Path, *, may_share: bool = False) -> None:
+    """Copy a directory as it is. Blocks that are shared, where the filesystem can, cost nothing
+    now and a copy each when they are first written."""
+    reflink = "auto" if may_share else "never"
+    options = ["--archive", f"--reflink={reflink}", "--no-target-directory"]
     programs.run(["cp", *options, "--", str(source), str(target)], timeout_s=_COPY_TIMEOUT_S)
 
 

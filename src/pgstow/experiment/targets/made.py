@@ -13,7 +13,12 @@ from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.targets import arrangement, base_data
 from pgstow.experiment.targets.base_data import BaseStore, Wanted
 from pgstow.experiment.targets.directories import MountedDirectories
-from pgstow.experiment.targets.record import Record, clear_leftovers, default_state_directory
+from pgstow.experiment.targets.record import (
+    Record,
+    clear_leftovers,
+    default_state_directory,
+    open_state,
+)
 from pgstow.experiment.targets.restored import Restored
 from pgstow.experiment.targets.target import MakeGenerator, Ready, Volumes
 from pgstow.host import installations, locks, programs
@@ -84,6 +89,7 @@ class MadeTarget:
             wanted = _wanted(treatment)
             if store.missing(wanted):
                 made = generator(treatment.workload, treatment.data)
+                made.check()
                 with store.held(wanted, made.load, conduct):
                     pass
 
@@ -184,7 +190,7 @@ class DirectoryTarget(MadeTarget):
 @contextmanager
 def _alone(state: Path, conduct: Conduct) -> Iterator[None]:
     """One trial at a time on a machine: two would measure each other."""
-    state.mkdir(mode=0o755, parents=True, exist_ok=True)
+    open_state(state)
     what = "waiting for another experiment on this machine"
     with locks.locked(state / "lock", waiting=lambda: conduct.pause(what)):
         yield

@@ -42,6 +42,22 @@ def default_state_directory() -> Path:
     return Path(tempfile.gettempdir()) / f"pgstow-bench-{os.geteuid()}"
 
 
+def open_state(directory: Path) -> Path:
+    """The directory, made where it is missing. What is in it is obeyed: it must be ours."""
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        found = directory.stat()
+    except OSError as error:
+        raise HostError(
+            f"directory {directory} cannot be made: {error.strerror}", "run this as root"
+        ) from error
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise HostError(
+            f"directory {directory} may be written by others", "remove it, or make it yours alone"
+        )
+    return directory
+
+
 @dataclass
 class Record:
     """One trial's file. Each change is on disk before what it speaks of is used."""

@@ -11,10 +11,16 @@ from functools import partial
 from pathlib import Path
 
 from pgstow.experiment.conduct import Conduct
-from pgstow.experiment.targets.record import Record, clear_leftovers, default_state_directory
+from pgstow.experiment.targets.known_data import missing_tables, tables_among
+from pgstow.experiment.targets.record import (
+    Record,
+    clear_leftovers,
+    default_state_directory,
+    open_state,
+)
 from pgstow.experiment.targets.target import MakeGenerator, Ready
 from pgstow.model.errors import UserError
-from pgstow.model.experiment import DataChoice, Experiment, Treatment
+from pgstow.model.experiment import Experiment, Treatment
 from pgstow.model.provenance import Warning
 from pgstow.postgres import changes, connect, redacted_dsn
 from pgstow.postgres.session_settings import (
@@ -25,19 +31,6 @@ from pgstow.postgres.session_settings import (
 )
 from pgstow.postgres.state import is_local_server
 from pgstow.postgres.tables import drop_tables, table_names
-
-# Names, or their beginnings, of the tables that each maker makes.
-_TABLES: dict[str, tuple[str, ...]] = {
-    "pgbench": ("pgbench_accounts", "pgbench_branches", "pgbench_history", "pgbench_tellers"),
-    "sysbench": ("sbtest*",),
-    "content-platform": (
-        "analytics_daily", "analytics_events", "articles", "old_articles", "subscriptions",
-    ),
-    "go-tpc": (
-        "customer", "district", "history", "item", "lineitem", "nation", "new_order",
-        "order_line", "orders", "part", "partsupp", "region", "stock", "supplier", "warehouse",
-    ),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,15 +97,15 @@ class ServerTarget:
     ) -> None:
         """See that each server has the tables that its treatments use."""
         del generator
-        clear_leftovers(self._state)
+        clear_leftovers(open_state(self._state))
         for treatment in treatments:
             conduct.say("looking at the servers")
-            expected = _fixed_names(treatment.data)
-            missing = set(expected) - set(self._tables(treatment))
+            assert treatment.dsn is not None, "checked"
+            names = table_names(self._connectable(treatment.dsn))
+            missing = missing_tables(names, treatment.data)
             if missing:
-                assert treatment.dsn is not None, "checked"
                 raise UserError(
-                    f"table {min(missing)} is not in {redacted_dsn(treatment.dsn)}",
+                    f"table {missing[0]} is not in {redacted_dsn(treatment.dsn)}",
                     "load the data first, or load and run",
                 )
 
@@ -126,7 +119,7 @@ class ServerTarget:
         dsn = with_settings(self._connectable(treatment.dsn), dict(treatment.server.settings))
         conduct.say("looking at the server")
         found = self._require_settings(treatment)
-        self._state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        open_state(self._state)
         warnings = [_NOT_RESTORED]
         warnings += [_NOT_COLD] if treatment.schedule.caches == "cold" else []
         with ExitStack() as stack:
@@ -165,9 +158,7 @@ class ServerTarget:
     def _tables(self, treatment: Treatment) -> tuple[str, ...]:
         """The tables on the server that are named as those of the treatment's data."""
         assert treatment.dsn is not None, "checked"
-        patterns = _TABLES.get(treatment.data.maker, ())
-        names = table_names(self._connectable(treatment.dsn))
-        return tuple(name for name in names if any(_matches(name, one) for one in patterns))
+        return tables_among(table_names(self._connectable(treatment.dsn)), treatment.data)
 
     def _check_live(self, experiment: Experiment, *, check_version: bool) -> None:
         addresses: dict[str, str] = {}
@@ -230,14 +221,3 @@ def _checkpoint(dsn: str) -> list[Warning]:
         what = f"trials do not begin with a checkpoint: {error.message}"
         return [Warning("no-checkpoint-first", what, "GRANT pg_checkpoint TO the role")]
     return []
-
-
-def _fixed_names(data: DataChoice) -> tuple[str, ...]:
-    """Tables that are there whatever is chosen of the data."""
-    if data.maker == "go-tpc":
-        return ()
-    return tuple(name for name in _TABLES.get(data.maker, ()) if not name.endswith("*"))
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -39,7 +39,7 @@ class Volumes(Protocol):
 class Ready:
     """A server at rest, with the data as they were loaded."""
 
-    dsn: str
+    dsn: str = field(repr=False)  # it may hold a password
     server_version: str
     log_directory: Path  # for the load generator's files; removed with the rest
     volumes: Mapping[str, str]  # block device to the layout's volume

@@ -8,8 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -19,8 +17,9 @@ from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.targets import arrangement
 from pgstow.experiment.targets.arrangement import Space
 from pgstow.experiment.targets.known_data import expected_bytes
+from pgstow.experiment.targets.record import end_server
 from pgstow.experiment.workloads.content_platform import LOAD_SETTINGS
-from pgstow.host import directories, locks, postmaster, processes, programs
+from pgstow.host import directories, locks, programs
 from pgstow.host.server import EmbeddedServer, unprivileged_user
 from pgstow.model.errors import HostError, UserError
 from pgstow.model.experiment import DataChoice
@@ -33,7 +32,6 @@ FORMAT = 1  # of what a base is: another number makes all bases anew
 _CONTENTS = "base.json"
 _SPACES = "tablespaces"
 _COPY_TIMEOUT_S = 3600.0
-_END_PATIENCE_S = 10.0
 _WAL_ROOM_BYTES = 2 * GIB  # what loading needs for a while, beside the data
 _LOADING = LOAD_SETTINGS | {"max_wal_size": "1GB", "max_connections": "100"}
 
@@ -244,19 +242,6 @@ def copy(source: Path, target: Path, *, may_share: bool = False) -> None:
     reflink = "auto" if may_share else "never"
     options = ["--archive", f"--reflink={reflink}", "--no-target-directory"]
     programs.run(["cp", *options, "--", str(source), str(target)], timeout_s=_COPY_TIMEOUT_S)
-
-
-def end_server(data_directory: Path) -> None:
-    """End the server that a killed run has left on a directory, and remove its socket's."""
-    pid = postmaster.running_pid(str(data_directory))
-    identity = None if pid is None else processes.identify(pid)
-    if identity is None:
-        return
-    lines = (data_directory / "postmaster.pid").read_text().splitlines()
-    processes.end(identity, patience_s=_END_PATIENCE_S, first=signal.SIGQUIT)
-    runtime = Path(lines[4]) if len(lines) > 4 else None
-    if runtime is not None and runtime.name.startswith("pgstow-server-"):
-        shutil.rmtree(Path(tempfile.gettempdir()) / runtime.name, ignore_errors=True)
 
 
 def _finish(server: EmbeddedServer) -> None:

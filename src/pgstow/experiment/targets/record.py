@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from pgstow.host import processes
+from pgstow.host import postmaster, processes
 from pgstow.host.processes import ProcessIdentity
 from pgstow.model.errors import HostError
 
@@ -129,6 +129,19 @@ def clear_leftovers(state_directory: Path, down: Callable[[], None] | None = Non
             path.unlink(missing_ok=True)
 
 
+def end_server(data_directory: Path) -> None:
+    """End the server that a killed run has left on a directory, and remove its socket's."""
+    pid = postmaster.running_pid(str(data_directory))
+    identity = None if pid is None else processes.identify(pid)
+    if identity is None:
+        return
+    lines = (data_directory / "postmaster.pid").read_text().splitlines()
+    processes.end(identity, patience_s=_PATIENCE_S, first=signal.SIGQUIT)
+    runtime = Path(lines[4]) if len(lines) > 4 else None
+    if runtime is not None and runtime.name.startswith("pgstow-server-"):
+        shutil.rmtree(Path(tempfile.gettempdir()) / runtime.name, ignore_errors=True)
+
+
 def _records(state_directory: Path) -> list[Path]:
     return sorted(state_directory.glob("trial-*.json"))
 
@@ -150,3 +163,5 @@ def _end(contents: _Contents) -> None:
             raise HostError(
                 f"a server of an earlier run (pid {process.pid}) does not end", "end it by hand"
             )
+    for directory in contents.directories:  # one that was just being started
+        end_server(Path(directory) / "data")

@@ -25,7 +25,7 @@ _SHARES = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 class Interval:
     """One kind of transaction in one interval; ``quantiles_ms`` are at _SHARES."""
 
-    at: float
+    at: float  # its middle
     kind: str
     count: int
     sum_ms: float
@@ -39,12 +39,13 @@ def outcome_of(
     ended_at: float | None = None,
 ) -> Outcome | None:
     """What was done, or what was done between two times; None: nothing."""
-    intervals = [found for at, line in told for found in parse(at, line)]
+    half_s = interval_s / 2
+    intervals = [found for at, line in told for found in parse(at - half_s, line)]
     if not intervals:
         return None
-    began_at = intervals[0].at - interval_s if began_at is None else began_at
-    ended_at = intervals[-1].at if ended_at is None else ended_at
-    inside = [one for one in intervals if began_at < one.at <= ended_at]
+    began_at = intervals[0].at - half_s if began_at is None else began_at
+    ended_at = intervals[-1].at + half_s if ended_at is None else ended_at
+    inside = [one for one in intervals if began_at <= one.at < ended_at]
     if not inside:
         return None
     kinds = sorted({one.kind.removesuffix(_ERROR) for one in inside})
@@ -59,7 +60,7 @@ def outcome_of(
 
 
 def parse(at: float, line: str) -> list[Interval]:
-    """One line's intervals; none where it is a summary or a message.
+    """One line's intervals with that middle; none where it is a summary or a message.
 
     >>> parse(7.0, '[{"Prefix":"[Current] ","Operation":"Q1","Avg(s)":"1.50"}]')
     [Interval(at=7.0, kind='q1', count=1, sum_ms=1500.0, quantiles_ms=(1500.0,))]

@@ -210,7 +210,7 @@ def instruments(draw: random.Random, tps: float, dips: Sequence[float]) -> Instr
         wal=WalUse(tps * 3200 * SECONDS, round(tps * 400), 900, round(tps * 30), round(tps * 20),
                    None, tps * 21.5),
         checkpoints=CheckpointUse(1, 0, 12_000, 4100.0, 220.0),
-        waits=Waits(1.0, 600, sessions),
+        waits=Waits(1.0 + draw.random() / 1000, 600, sessions),
         devices=(
             DeviceUse("loop3", "data", tps * 0.6, tps * 0.4, tps * 4915, tps * 3300, 0.8, 1.4, 3.0,
                       2.1),

@@ -1,6 +1,7 @@
 """The page's part on experiments: what it claims, and what it shows of much and of little."""
 
 import doctest
+import json
 import re
 from dataclasses import replace
 
@@ -12,8 +13,10 @@ from test_report import FORBIDDEN_TAGS, LOADING, Page
 
 from pgstow.model import Claim, Column, LatencyHistogram, Mistake, PublishedRow, Study, Waits
 from pgstow.report import ExperimentSection, ReportDocument, formatting, render, render_pngs
-from pgstow.report.experiments import colours, curves, level_charts, words
+from pgstow.report.charts import to_svg
+from pgstow.report.experiments import colours, curves, level_charts, time_charts, words
 from pgstow.report.experiments import study as study_table
+from pgstow.report.experiments.view import AS_PICTURE
 from pgstow.verification import experiments as statistics
 
 
@@ -195,11 +198,33 @@ def test_trials_of_unequal_length_are_averaged_where_they_are() -> None:
     assert dict(panel.by_event) == {"CPU": (1.5, 1.5, 3.0), "IO:WalSync": (0.5, 0.5, 0.0)}
 
 
+def test_slices_that_are_nearly_as_long_are_averaged() -> None:
+    lengths = 1.0001, 1.0003, 0.9998, 4.0
+    trials = [Waits(s, 4, (("CPU", (float(n), float(n))),)) for n, s in enumerate(lengths)]
+    panel = curves.mean_sessions(trials)
+    assert panel is not None and panel.slice_s == 1.0001
+    assert dict(panel.by_event) == {"CPU": (1.0, 1.0)}
+
+
+def test_stacks_of_unequal_slices_leave_no_gaps() -> None:
+    stack = (("CPU", (1.0, 2.0)), ("IO:WalSync", (0.5, 0.5)))
+    panels = {"one": (1.0001, stack), "other": (1.0003, stack)}
+    colour = dict.fromkeys(("CPU", "IO:WalSync"), "w-cpu")
+    spec = time_charts.sessions(panels, colour, AS_PICTURE)
+    tops = [row["high"] for row in spec["datasets"]["rows"]]
+    assert tops == [1.0, 2.0, 2.0, 1.5, 2.5, 2.5] * 2
+    assert "stack" not in json.dumps({**spec, "datasets": {}})
+    paths = re.findall(r'aria-label="second[^"]*" [^>]*? d="([^"]+)"', str(to_svg(spec, "")))
+    assert len(paths) == 4 and all(path.count("M") == 1 for path in paths)
+
+
 def test_an_event_keeps_its_colour_and_shades_are_not_shared_needlessly() -> None:
     one = colours.wait_colours(["IO:WalSync", "IO:DataFileRead", "IO:WalWrite", "CPU", "other"])
     other = colours.wait_colours(["IO:BufFileRead", "IO:DataFileRead", "LWLock:WALWrite"])
     assert one["IO:DataFileRead"] == other["IO:DataFileRead"]
     assert len(set(one.values())) == 5 and len(set(other.values())) == 3
+    reads = colours.wait_colours(["IO:AioIoCompletion", "IO:DataFileRead"])
+    assert reads["IO:DataFileRead"] == one["IO:DataFileRead"] != reads["IO:AioIoCompletion"]
 
 
 def test_levels_are_told_apart_by_colour_and_dashes() -> None:

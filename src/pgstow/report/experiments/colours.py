@@ -79,15 +79,17 @@ def level_styles(levels: Sequence[str], baseline: str) -> dict[str, LineStyle]:
 
 
 def wait_colours(events: Sequence[str]) -> Mapping[str, str]:
-    """The name of each event's colour: its class gives the hue, what it is the shade."""
-    taken = {_KNOWN[event] for event in events if event in _KNOWN}
+    """The name of each event's colour: its class gives the hue, what it is the shade.
+
+    A shade is shared only where a class has more events than shades.
+    """
     found: dict[str, str] = {}
-    for event in events:
-        if event == "other":
-            found[event] = "w-other"
-            continue
+    usual = [event for event in _KNOWN if event in events]
+    for event in (*usual, *(event for event in events if event not in _KNOWN)):
         shades = WAITS.get(event.partition(":")[0], _IDLE)
-        free = [shade for shade in shades if shade not in taken] or list(shades)
-        found[event] = _KNOWN.get(event, free[0])
-        taken.add(found[event])
-    return found
+        free = [shade for shade in shades if shade not in found.values()] or list(shades)
+        wanted = _KNOWN.get(event)
+        found[event] = wanted if wanted in free else free[0]
+    if "other" in found:
+        found["other"] = "w-other"
+    return {event: found[event] for event in events}

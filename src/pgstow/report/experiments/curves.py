@@ -12,6 +12,7 @@ MOST_POINTS = 120  # of one curve
 MOST_SLICES = 60
 MOST_EVENTS = 7
 OTHER = "other"
+_ALIKE = 0.05  # of a slice's length
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,16 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def mean_sessions(sampled: Iterable[Waits]) -> Sessions | None:
-    """The blocks' mean in each slice; slices of another length than the first's are left out."""
+    """The blocks' mean in each slice.
+
+    A trial is cut into slices of equal length, which is a little different in the next one. Where
+    it is of quite another length than the usual, the trial is left out.
+    """
     every = [one for one in sampled if one.sessions]
     if not every:
         return None
-    alike = [one for one in every if one.slice_s == every[0].slice_s]
+    usual_s = statistics.median_low(one.slice_s for one in every)
+    alike = [one for one in every if abs(one.slice_s - usual_s) <= _ALIKE * usual_s]
     length = max(len(values) for one in alike for _, values in one.sessions)
     width = max(1, -(-length // MOST_SLICES))
     sums: dict[str, list[float]] = {}
@@ -106,7 +112,7 @@ def mean_sessions(sampled: Iterable[Waits]) -> Sessions | None:
         for event, row in sums.items()
     }
     joined = {event: _joined(row, width) for event, row in means.items()}
-    return Sessions(alike[0].slice_s * width, tuple(joined.items()))
+    return Sessions(usual_s * width, tuple(joined.items()))
 
 
 def _joined(values: Sequence[float], width: int) -> tuple[float, ...]:

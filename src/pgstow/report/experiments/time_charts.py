@@ -1,6 +1,6 @@
 """Charts of distributions and of what happened over the trials' seconds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,23 +119,14 @@ def sessions(
     import altair as alt
 
     events = list(colours)
-    rows = []
-    for place, (level, (slice_s, stack)) in enumerate(panels.items()):
-        for event, values in stack:
-            ends = [*values, values[-1]] if values else []
-            rows += [
-                {
-                    "second": number * slice_s,
-                    "sessions": round(value, 4),
-                    "event": f.visible(event),
-                    "rank": events.index(event),
-                    "level": level,
-                    "place": place,
-                }
-                for number, value in enumerate(ends)
-            ]
-    x = alt.X("second:Q", title=None, axis=charts.linear_axis(4, grid=False))
-    y = alt.Y("sessions:Q", title=None, stack="zero", axis=charts.linear_axis(3))
+    rows = [
+        {**row, "level": level, "place": place}
+        for place, (level, (slice_s, stack)) in enumerate(panels.items())
+        for row in _stacked(slice_s, stack)
+    ]
+    seconds = alt.Scale(nice=False)
+    x = alt.X("second:Q", title=None, axis=charts.linear_axis(4, grid=False), scale=seconds)
+    y = alt.Y("low:Q", title=None, axis=charts.linear_axis(3))
     scale = alt.Scale(
         domain=[f.visible(event) for event in events],
         range=[look.palette[colours[event]] for event in events],
@@ -146,12 +137,32 @@ def sessions(
         .encode(
             x=x,
             y=y,
+            y2="high:Q",
             color=alt.Color("event:N", scale=scale, legend=_legend() if look.has_legend else None),
-            order=alt.Order("rank:Q"),
         )
     )
     layers = alt.layer(layer, data=charts.rows_alone())
     return _panels(layers, rows, len(panels), look.palette)
+
+
+def _stacked(
+    slice_s: float, stack: Sequence[tuple[str, Sequence[float]]]
+) -> Iterator[dict[str, Any]]:
+    """Where each event's area begins and ends in each slice.
+
+    Vega would put zeros wherever another panel has a slice and this one none.
+    """
+    slices = max((len(values) for _, values in stack), default=0)
+    below = [0.0] * (slices + 1)
+    for event, values in stack:
+        for place, value in enumerate([*values, *values[-1:]]):
+            low, below[place] = below[place], below[place] + value
+            yield {
+                "second": round(place * slice_s, 3),
+                "low": round(low, 4),
+                "high": round(below[place], 4),
+                "event": f.visible(event),
+            }
 
 
 def _panels(layers: Any, rows: Sequence[Any], count: int, palette: Palette) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,10 @@ def pgstow_bench(path: Path) -> Bench:
     return run
 
 
-def filled(path: Path, blocks: int = 8, ratio: float = 1.4) -> int:
+def filled(path: Path, blocks: int = 8, ratio: float = 1.4, study: str | None = None) -> int:
     """A workspace with a run; the number of the run."""
     with Workspace.open(path) as store:
-        run = store.runs.begin(experiment(blocks=blocks))
+        run = store.runs.begin(replace(experiment(blocks=blocks), study=study))
         for block, noise in enumerate(NOISE[:blocks]):
             store.runs.add(run, trial(block, 0, 1000.0, wal="shared"))
             store.runs.add(run, trial(block, 1, 1000.0 * ratio * noise, wal="apart"))
@@ -70,6 +71,12 @@ def test_a_run_is_shown_with_its_verdict(pgstow_bench: Bench, path: Path) -> Non
     assert "16 trials" in said
     assert "wal apart against shared: TPS × 1.4 (1.3" in said
     assert said.rstrip().splitlines()[-1].endswith("lower")  # p99
+
+
+def test_a_study_is_held_to_what_it_claims(pgstow_bench: Bench, path: Path) -> None:
+    filled(path, study="wal-split")
+    said = pgstow_bench("show").stdout
+    assert "published: WAL apart: 36 % more TPS (× 1.36); measured: × 1.4: holds" in said
 
 
 def test_a_run_as_json_has_all_that_is_shown(pgstow_bench: Bench, path: Path) -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pgstow.cli.bench_traps import warnings_of
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from pgstow.catalog import Catalog
-    from pgstow.model import Experiment, Trial, Volume
+    from pgstow.model import Experiment, Trial
     from pgstow.report import ExperimentSection
     from pgstow.verification.experiments import Comparison, StudyOutcome
     from pgstow.workspace import Workspace as Store
@@ -36,7 +37,7 @@ def section_of(
     from pgstow.studies_file import read_study
     from pgstow.verification import experiments as statistics
 
-    warnings = statistics.traps(experiment, trials, burst_s=_burst_s(experiment, rules))
+    warnings = warnings_of(experiment, trials, rules)
     comparisons: tuple[Comparison, ...] = ()
     study: StudyOutcome | None = None
     try:
@@ -58,9 +59,3 @@ def section_of(
         run=run,
         study=study,
     )
-
-
-def _burst_s(experiment: "Experiment", rules: "Catalog") -> "dict[Volume, float | None]":
-    """How long full credits of each volume last at the burst rate."""
-    layouts = [one.layout for one in experiment.treatments if one.layout is not None]
-    return {volume: rules.burst_seconds(volume) for layout in layouts for volume in layout.volumes}

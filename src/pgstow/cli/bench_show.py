@@ -1,19 +1,20 @@
 """``pgstow bench show``: what a run's trials say."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pgstow.cli import options
 from pgstow.cli.bench_group import commands
+from pgstow.cli.bench_traps import warnings_of
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pgstow.model import Experiment, Trial, Warning
-    from pgstow.verification.experiments import Comparison, TreatmentSummary
+    from pgstow.model import Experiment, Trial
+    from pgstow.verification.experiments import ClaimOutcome, Comparison, TreatmentSummary
     from pgstow.verification.experiments.summary import Spread
     from pgstow.workspace import Workspace
 
@@ -77,6 +78,7 @@ def print_run(
     json: bool = False,
 ) -> None:
     """Print a run's tables, verdicts and warnings."""
+    from pgstow import catalog
     from pgstow.cli import output
     from pgstow.verification import experiments as statistics
 
@@ -86,7 +88,8 @@ def print_run(
         for metric in metrics
         for one in statistics.compare(experiment, trials, metric, confidence)
     ]
-    told = _warnings(experiment, trials)
+    told = warnings_of(experiment, trials, catalog.load())
+    claims = _claims(experiment, trials, confidence)
     if json:
         output.print_json(
             {
@@ -94,6 +97,7 @@ def print_run(
                 "experiment": experiment,
                 "summaries": rows,
                 "comparisons": found,
+                "claims": claims,
                 "warnings": told,
             }
         )
@@ -105,6 +109,8 @@ def print_run(
     console.print()
     for line in (verdict_line(one, varied(experiment)) for one in found):
         console.print(line, markup=False, soft_wrap=True)
+    for claim in claims:
+        console.print(claim_line(claim), markup=False, soft_wrap=True)
     output.print_warnings(told)
 
 
@@ -136,6 +142,25 @@ def verdict_line(one: "Comparison", factors: Sequence[str]) -> str:
     if one.ratio_interval is not None:
         text += f" ({one.ratio_interval.low:.3g} – {one.ratio_interval.high:.3g})"
     return f"{text}: {one.verdict}"
+
+
+def claim_line(one: "ClaimOutcome") -> str:
+    """What became of a claim: "published: 36 % more TPS (× 1.36); measured: × 1.41: holds"."""
+    published = f"published: {one.claim.text} (× {one.claim.ratio:.3g})"
+    return f"{published}; measured: × {one.ratio or 0.0:.3g}: {one.verdict}"
+
+
+def _claims(
+    experiment: "Experiment", trials: "Sequence[Trial]", confidence: float
+) -> "tuple[ClaimOutcome, ...]":
+    """The study's claims of which something was measured."""
+    from pgstow.studies_file import read_study
+    from pgstow.verification import experiments as statistics
+
+    if experiment.study is None:
+        return ()
+    held = statistics.hold_against(read_study(experiment.study), experiment, trials, confidence)
+    return tuple(one for one in held.claims if one.ratio is not None)
 
 
 def _summary_table(experiment: "Experiment", rows: "Sequence[TreatmentSummary]") -> "Table":
@@ -174,13 +199,3 @@ def _half(spread: "Spread | None") -> str:
 
 def _money(usd: float | None) -> str:
     return "–" if usd is None else f"{usd:,.2f}"
-
-
-def _warnings(experiment: "Experiment", trials: "Sequence[Trial]") -> "list[Warning]":
-    """The trials' own, each once, and the known traps."""
-    from pgstow.host import cpu
-    from pgstow.verification import experiments as statistics
-
-    own = [warning for trial in trials for warning in trial.warnings]
-    traps: Any = statistics.traps(experiment, trials, memory_bytes=cpu.memory_bytes())
-    return list(dict.fromkeys([*own, *traps]))

@@ -1,0 +1,29 @@
+"""What to know of a run before its figures are believed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgstow.catalog import Catalog
+    from pgstow.model import Experiment, Trial, Warning
+
+
+def warnings_of(
+    experiment: "Experiment", trials: "Sequence[Trial]", rules: "Catalog"
+) -> "tuple[Warning, ...]":
+    """The trials' own warnings, each once, and the known traps."""
+    from pgstow.host import cpu, machine
+    from pgstow.verification import experiments as statistics
+
+    layouts = [one.layout for one in experiment.treatments if one.layout is not None]
+    is_here = bool(trials) and trials[0].build.machine == machine.describe()
+    traps = statistics.traps(
+        experiment,
+        trials,
+        burst_s={
+            volume: rules.burst_seconds(volume) for layout in layouts for volume in layout.volumes
+        },
+        memory_bytes=cpu.memory_bytes() if is_here else None,
+    )
+    own = (warning for trial in trials for warning in trial.warnings)
+    return tuple(dict.fromkeys((*own, *traps)))

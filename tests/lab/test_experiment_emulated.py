@@ -59,9 +59,9 @@ def wait_for(process: "subprocess.Popen[str]", *words: str) -> list[str]:
 def own_name(place: Path) -> str:
     """The name of the directory of the trial under way: its mounts and logs are there."""
     (record,) = (place / "state").glob("trial-*.json")
-    found = re.search(r"pgstow-bench-[0-9a-f]+", record.read_text())
+    found = re.search(r"/var/tmp/(pgstow-bench-[0-9a-f]+)", record.read_text())
     assert found is not None
-    return found[0]
+    return found[1]
 
 
 def left_of(name: str) -> list[str]:

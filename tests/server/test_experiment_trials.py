@@ -296,8 +296,8 @@ def serve(state: Path, **options: Any) -> ServerTarget:
     return ServerTarget(state_directory=state, **options)
 
 
-def on(server: LocalServer, **changes: Any) -> Treatment:
-    return treatment(changes.pop("level", "there"), dsn=server.dsn, **changes)
+def on(there: LocalServer, **changes: Any) -> Treatment:
+    return treatment(changes.pop("level", "there"), dsn=there.dsn, **changes)
 
 
 def test_a_server_of_somebodys_is_loaded_run_and_left_running(

@@ -24,7 +24,7 @@ _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 120
 _KILL_PATIENCE_S = 10.0
 _SETTINGS_FILE = "pgstow.conf"
-_COMPLAINT = re.compile(r"\b(?:FATAL|PANIC|ERROR|could not|invalid)\b")
+_COMPLAINT = re.compile(r"\b(?:FATAL|PANIC|ERROR|could not|invalid|unrecognized)\b")
 _LOG_PREFIX = re.compile(r"^.*? \[\d+\] [A-Z]+: +")
 
 

@@ -4,10 +4,11 @@
     .venv/bin/python benchmarks/harness_cost.py --quick --workloads select-only
 
 On an own server, in blocks of random order: pgbench by itself; with its transaction log, as
-experiments run it; with the log in memory (/dev/shm); and with the log and the instruments (waits
-sampled ten times a second, statistics, devices, processors). All throughputs are pgbench's own
-figure. The table has the median of the ratios to bare pgbench in the same block, with an exact 95 %
-interval. select-only on data in memory has the most transactions a second, and so the most to log.
+experiments run it; and with the log and the instruments (waits sampled ten times a second,
+statistics, devices, processors). All throughputs are pgbench's own figure. The table has the median
+of the ratios to bare pgbench in the same block, with an exact 95 % interval, and the processor time
+of pgbench for each transaction, which shows the log's cost where throughput is too restless to.
+select-only on data in memory has the most transactions a second, and so the most to log.
 
 Needs an otherwise idle machine. Exits with 1 where a harness with everything on certainly costs 1 %
 or more.
@@ -19,6 +20,7 @@ import os
 import platform
 import random
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -26,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +44,14 @@ from pgstow.model import DataChoice, WorkloadChoice
 COST_MAX = 0.01
 SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "8GB", "checkpoint_timeout": "1h"}
 _TPS = re.compile(r"^tps = ([0-9.]+) \(without", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's throughput, and pgbench's processor time a transaction."""
+
+    tps: float
+    client_us: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class Bench:
         assert isinstance(found, Pgbench)
         return found
 
-    def bare(self, workload: str, seed: int) -> float:
+    def bare(self, workload: str, seed: int) -> Run:
         """pgbench by itself."""
         command = [
             str(self.embedded.bindir / "pgbench"),
@@ -74,17 +84,16 @@ class Bench:
             f"--random-seed={seed}",
             self.embedded.dsn,
         ]
+        before_s = _children_s()
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         match = _TPS.search(done.stdout)
         assert match is not None
-        return float(match[1])
+        return self._run(float(match[1]), before_s)
 
-    def logged(
-        self, workload: str, seed: int, *, memory: bool = False, full: bool = False
-    ) -> float:
+    def logged(self, workload: str, seed: int, *, full: bool = False) -> Run:
         """pgbench as experiments run it."""
-        base = Path("/dev/shm") if memory else self.directory
-        logs = Path(tempfile.mkdtemp(prefix="pgstow-cost-", dir=base))
+        before_s = _children_s()
+        logs = Path(tempfile.mkdtemp(prefix="pgstow-cost-", dir=self.directory))
         running = self.generator(workload).start(
             self.embedded.dsn, duration_s=self.seconds, log_directory=logs, seed=seed
         )
@@ -99,24 +108,32 @@ class Bench:
             tps = running.reported_tps
         shutil.rmtree(logs)
         assert tps is not None
-        return tps
+        return self._run(tps, before_s)
+
+    def _run(self, tps: float, before_s: float) -> Run:
+        return Run(tps, (_children_s() - before_s) * 1e6 / (tps * self.seconds))
 
 
-def variants(bench: Bench) -> dict[str, Callable[[str, int], float]]:
+def _children_s() -> float:
+    """Processor time of the programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def variants(bench: Bench) -> dict[str, Callable[[str, int], Run]]:
     """The ways to run a workload, by name."""
     return {
         "bare": bench.bare,
         "log": bench.logged,
-        "log in memory": partial(bench.logged, memory=True),
         "log and instruments": partial(bench.logged, full=True),
     }
 
 
-def measure(bench: Bench, workload: str, blocks: int, seed: int) -> dict[str, list[float]]:
-    """The throughputs of each variant, by block."""
+def measure(bench: Bench, workload: str, blocks: int, seed: int) -> dict[str, list[Run]]:
+    """The runs of each variant, by block."""
     ways = variants(bench)
     shuffle = random.Random(seed)
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, list[Run]] = {name: [] for name in ways}
     ways["bare"](workload, seed)  # warms the caches
     for block in range(blocks):
         order = list(ways)
@@ -147,18 +164,21 @@ def reading_cost(bench: Bench, workload: str) -> tuple[int, float]:
         return outcome.transactions, time.perf_counter() - began
 
 
-def report(workload: str, found: dict[str, list[float]]) -> bool:
+def report(workload: str, found: dict[str, list[Run]]) -> bool:
     """Print a workload's table; whether everything on is certainly too dear."""
     print(f"\n{workload}, n={len(found['bare'])}")
-    print(f"{'':<22}{'TPS':>10}{'ratio':>9}{'95 % interval':>19}{'bar':>8}")
+    print(f"{'':<22}{'TPS':>10}{'ratio':>9}{'95 % interval':>19}{'bar':>8}{'pgbench µs':>12}")
     dear = False
-    for name, values in found.items():
-        ratios = [one / bare for one, bare in zip(values, found["bare"], strict=True)]
+    for name, runs in found.items():
+        ratios = [one.tps / bare.tps for one, bare in zip(runs, found["bare"], strict=True)]
         low, high = interval(ratios)
         bar = f">{1 - COST_MAX:.2f}" if name == "log and instruments" else ""
         dear |= bool(bar) and high < 1 - COST_MAX
-        line = f"{statistics.median(values):>10,.0f}{statistics.median(ratios):>9.4f}"
-        print(f"{name:<22}{line}{f'{low:.4f} – {high:.4f}':>19}{bar:>8}")
+        tps = statistics.median(one.tps for one in runs)
+        client_us = statistics.median(one.client_us for one in runs)
+        line = f"{tps:>10,.0f}{statistics.median(ratios):>9.4f}"
+        spread = f"{low:.4f} – {high:.4f}"
+        print(f"{name:<22}{line}{spread:>19}{bar:>8}{client_us:>12.2f}")
     return dear
 
 
@@ -177,7 +197,9 @@ def run(given: argparse.Namespace, directory: Path) -> tuple[bool, dict[str, obj
         for workload in given.workloads:
             found = measure(bench, workload, given.blocks, given.seed)
             dear |= report(workload, found)
-            figures[workload] = found
+            figures[workload] = {
+                name: [asdict(one) for one in runs] for name, runs in found.items()
+            }
         count, seconds = reading_cost(bench, given.workloads[0])
         print(f"\nan outcome of {count:,} logged transactions takes {seconds:.2f} s")
     return dear, figures
@@ -195,7 +217,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workloads", nargs="+", default=["select-only", "simple-update"])
-    parser.add_argument("--json", type=Path, help="write all throughputs there")
+    parser.add_argument("--json", type=Path, help="write all runs there")
     given = parser.parse_args()
     if given.quick:
         given.blocks, given.seconds = 5, 2

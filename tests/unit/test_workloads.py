@@ -8,6 +8,7 @@ from pgstow.experiment.workloads import NAMES, Script, WorkloadSpec, generator, 
 from pgstow.experiment.workloads.pgbench import Pgbench
 from pgstow.experiment.workloads.pgbench_data import PgbenchData
 from pgstow.host import open_files
+from pgstow.host.background import Ended
 from pgstow.model import DataChoice, WorkloadChoice
 from pgstow.model.errors import HostError, UserError
 
@@ -191,3 +192,15 @@ def test_more_files_than_may_be_open_are_refused() -> None:
 def test_a_missing_pgbench_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="has no pgbench; install it"):
         generator(WorkloadChoice("key-read", 1), PGBENCH, bindir=tmp_path).check()
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ("pgbench: error: \npgbench: error: could not create connection for client 9\n", "could"),
+        ("progress: 1.0 s\npgbench: error: no such table\nRun was aborted; error: x\n", "no such"),
+        ("", "pgbench ended with status 1"),
+    ],
+)
+def test_a_failure_is_told_by_the_first_line_that_says_something(errors: str, said: str) -> None:
+    assert pgbench_run._complaint(Ended(1, "", errors)).startswith(said)

@@ -21,11 +21,11 @@ _PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps, lat ([0-9.]+|NaN)
 _TPS = re.compile(r"^tps = ([0-9.]+) \(without", re.MULTILINE)
 _PATIENCE_S = 120.0  # for the last transactions to end: a scan may take a while
 _RETRY_S = 0.25
-_OTHER_FILES = 64  # that pgbench has open, beside one a client
+_OTHER_FILES = 64  # that pgbench has open, beside one a client and a log a thread
 # What pgbench or the server says to it, and what to do.
 _REMEDIES = (
     (r"too many clients|remaining connection slots", "raise the server's max_connections"),
-    (r"open files", "raise the limit of open files: ulimit -n"),
+    (r"open files|could not create connection", "raise the limit of open files: ulimit -n"),
     (r"relation .* does not exist|is not present", "load the workload's data first"),
 )
 
@@ -276,7 +276,7 @@ def start(
     """
     if duration_s < 1:
         raise UserError("a workload runs for at least 1 s", "give it a longer duration")
-    open_files.allow(spec.clients + _OTHER_FILES)
+    open_files.allow(spec.clients + min(spec.threads, spec.clients) + _OTHER_FILES)
     log_directory.mkdir(parents=True, exist_ok=True)
     run_ = _Run(
         spec=spec,
@@ -316,5 +316,8 @@ def _complaint(ended: Ended) -> str:
     """The line of pgbench's that says why it gave up."""
     lines = [line for line in ended.errors.splitlines() if not line.startswith("progress:")]
     errors = [line for line in lines if "error:" in line and "Run was aborted" not in line]
-    text = (errors or lines or [f"pgbench ended with status {ended.status}"])[0]
-    return text.removeprefix("pgbench: ").removeprefix("error: ").strip()
+    texts = [
+        line.removeprefix("pgbench: ").removeprefix("error: ").strip() for line in errors or lines
+    ]
+    texts = [text for text in texts if text not in ("", "error:")]  # libpq's, of a missing file
+    return (texts or [f"pgbench ended with status {ended.status}"])[0]

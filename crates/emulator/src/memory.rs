@@ -112,15 +112,20 @@ impl Memory {
         self.zero(offset, first * PAGE_BYTES);
         self.zero(last * PAGE_BYTES, end);
         // SAFETY: whole pages within the mapping, which is private and anonymous.
-        unsafe {
+        let given_back = unsafe {
             let begin = self.start.add((first * PAGE_BYTES) as usize).as_ptr();
             let bytes = ((last - first) * PAGE_BYTES) as usize;
-            libc::madvise(begin.cast(), bytes, libc::MADV_DONTNEED);
+            libc::madvise(begin.cast(), bytes, libc::MADV_DONTNEED) == 0
+        };
+        if given_back {
+            self.written.forget(first, last);
+        } else {
+            // Somebody has locked it in memory since.
+            self.zero(first * PAGE_BYTES, last * PAGE_BYTES);
         }
-        self.written.forget(first, last);
     }
 
-    /// Zeros less than a page, if there is anything in it.
+    /// Writes zeros, if there is anything to overwrite.
     fn zero(&mut self, offset: u64, end: u64) {
         if offset < end && self.written.any(offset, end - offset) {
             // SAFETY: within the mapping.
@@ -184,7 +189,25 @@ mod tests {
         memory.grow(1 << 41).unwrap();
         memory.punch(8192, 8192);
         memory.write(8192, &[1]);
-        assert_eq!(memory.read(8192, 4096).unwrap()[1..], [0; 4095]);
+        assert!(
+            memory.read(8192, 4096).unwrap()[1..]
+                .iter()
+                .all(|&byte| byte == 0)
+        );
+    }
+
+    #[test]
+    fn what_was_discarded_is_zero_though_the_memory_was_locked_meanwhile() {
+        let mut memory = Memory::new(1 << 20).unwrap();
+        memory.write(8192, &[7; 8192]);
+        let _lock = system::MemoryLock::take();
+        memory.punch(8192, 8192);
+        memory.write(8192, &[1]);
+        assert!(
+            memory.read(8192, 4096).unwrap()[1..]
+                .iter()
+                .all(|&byte| byte == 0)
+        );
     }
 
     #[derive(Debug, Clone)]

@@ -159,7 +159,7 @@ class BaseStore:
                     self._make_room(base.size_bytes + MIB * 256, wanted)
                     self._make_draft(draft)
                     conduct.say(f"arranging {wanted.name} in tablespaces")
-                    copy(base.data, draft / "data", may_share=True)
+                    _copy(base.data, draft / "data")
                     self._arrange(draft, wanted)
             else:
                 self._make_room(int(expected_bytes(wanted.data) * 1.1) + _WAL_ROOM_BYTES, wanted)
@@ -236,11 +236,9 @@ class BaseStore:
         directories.sync_directory(self.directory)
 
 
-def copy(source: Path, target: Path, *, may_share: bool = False) -> None:
-    """Copy a directory as it is. Blocks that are shared, where the filesystem can, cost nothing
-    now and a copy each when they are first written."""
-    reflink = "auto" if may_share else "never"
-    options = ["--archive", f"--reflink={reflink}", "--no-target-directory"]
+def _copy(source: Path, target: Path) -> None:
+    """Copy a directory as it is: by sharing its blocks, where the filesystem can."""
+    options = ["--archive", "--reflink=auto", "--no-target-directory"]
     programs.run(["cp", *options, "--", str(source), str(target)], timeout_s=_COPY_TIMEOUT_S)
 
 

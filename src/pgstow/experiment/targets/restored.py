@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgstow.experiment.targets import arrangement, base_data
+from pgstow.experiment.targets import arrangement
 from pgstow.experiment.targets.base_data import Base
 from pgstow.experiment.targets.record import Record
-from pgstow.host import directories, programs
+from pgstow.host import directories, programs, uncached
 from pgstow.host.memory_limit import forget_files
 from pgstow.host.server import unprivileged_user
 from pgstow.model.errors import UserError
@@ -44,7 +44,7 @@ class Restored:
         for volume in self.layout.volumes:
             self._make_folder(volume.name)
         self._check_room(base)
-        base_data.copy(base.data, self.data_directory)
+        uncached.copy_tree(base.data, self.data_directory)
         self._place_tablespaces(base)
         wal = self._place_wal()
         free_bytes = directories.free_bytes(str(wal)) or 0
@@ -102,7 +102,7 @@ class Restored:
         for oid, name in base.spaces:
             folder = self._folder(arrangement.volume_of(self.layout, name))
             location = folder / arrangement.plain_name(name)
-            base_data.copy(base.space(name), location)
+            uncached.copy_tree(base.space(name), location)
             link = self.data_directory / "pg_tblspc" / oid
             link.unlink()
             link.symlink_to(location)
@@ -114,7 +114,7 @@ class Restored:
         if self.layout.postgres.wal == self.layout.postgres.data:
             return inside
         apart = self._folder(self.layout.postgres.wal) / "pg_wal"
-        base_data.copy(inside, apart)
+        uncached.copy_tree(inside, apart)
         shutil.rmtree(inside)
         inside.symlink_to(apart)
         self._own(inside)
@@ -136,11 +136,10 @@ def preallocate_wal(directory: Path, size_bytes: int) -> None:
         return
     last = present[-1]
     found = last.stat()
-    zeros = bytes(_SEGMENT_BYTES)
-    for number in range(1, size_bytes // _SEGMENT_BYTES + 1):
-        path = directory / later_segment(last.name, number)
-        path.write_bytes(zeros)
-        path.chmod(0o600)
+    numbers = range(1, size_bytes // _SEGMENT_BYTES + 1)
+    paths = [directory / later_segment(last.name, number) for number in numbers]
+    uncached.write_zeros(paths, _SEGMENT_BYTES)
+    for path in paths:
         if os.geteuid() == 0:
             os.chown(path, found.st_uid, found.st_gid)
 

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import bench_process
@@ -17,6 +18,8 @@ from pgstow import emulate
 from pgstow.experiment.run import run
 from pgstow.host import mounts
 from pgstow.model import Trial
+from pgstow.model.errors import UserError
+from pgstow.units import MIB, Bytes
 
 PROGRAM = Path(bench_process.__file__)
 
@@ -95,6 +98,18 @@ def test_trials_run_on_volumes_of_their_own_and_leave_none(place: Path) -> None:
         assert trial.warnings == ()
     assert emulate.status(place / "emulator").volumes == ()
     assert [path.name for path in (place / "state").iterdir()] == ["lock"]
+
+
+@pytest.mark.timeout(120)
+def test_a_server_killed_for_want_of_memory_is_named_as_such(place: Path) -> None:
+    wanted = bench_process.experiment()
+    starved = tuple(
+        replace(one, server=replace(one.server, memory_bytes=Bytes(16 * MIB)))
+        for one in wanted.treatments
+    )
+    wanted = replace(wanted, treatments=starved)
+    with pytest.raises(UserError, match=r"the kernel killed .* processes.*16 MiB of memory"):
+        run(wanted, bench_process.target(place), bench_process.TOOLS, on_trial=print)
 
 
 @pytest.mark.timeout(180)

@@ -374,3 +374,11 @@ def test_load_reads_once() -> None:
 def test_a_malformed_file_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"validation error|does not have"):
         catalog_of([text])
+
+
+@pytest.mark.parametrize(("instance", "seconds"), [("r6i.xlarge", 1800.0), ("r6i.16xlarge", None)])
+def test_a_machine_that_sustains_less_than_it_can_do_bursts_for_half_an_hour(
+    catalog: Catalog, instance: str, seconds: float | None
+) -> None:
+    host = HostSpec("ec2", region="us-east-1", instance=instance)
+    assert catalog.host_burst_seconds(host) == seconds

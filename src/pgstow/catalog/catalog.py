@@ -83,6 +83,12 @@ class Catalog:
             burst_initial=host.burst_credits,
         )
 
+    def host_burst_seconds(self, host: HostSpec) -> float | None:
+        """How long a rested machine may exceed what it sustains; None where it has no burst."""
+        cap = self.host_cap(host)
+        bursts = cap.burst_iops is not None or cap.burst_bytes_per_second is not None
+        return _HOST_BURST_S if bursts else None
+
     def cores(self, host: HostSpec) -> int | None:
         """The host's virtual CPUs; None: not known."""
         found = self.host_instance(host)
@@ -106,6 +112,10 @@ class Catalog:
     def check(self, layout: Layout) -> tuple[Warning, ...]:
         """Raise LayoutError for what no provider sells; return what else one should know."""
         return checks.check(self, layout)
+
+
+# "at least 30 minutes at least once every 24 hours" (EC2 user guide, EBS-optimized instances)
+_HOST_BURST_S = 1800.0
 
 
 def _above(burst: float | None, baseline: float | None) -> float | None:

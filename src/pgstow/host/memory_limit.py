@@ -87,6 +87,15 @@ class MemoryLimit:
                 return Bytes(int(value))
         raise HostError(f"{self.directory}/memory.stat has no line {wanted!r}")
 
+    def kills(self) -> int:
+        """How many of the group's processes the kernel has killed for want of memory."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        for line in (self.directory / name).read_text().splitlines():
+            key, value = line.split()
+            if key == "oom_kill":
+                return int(value)
+        return 0  # a kernel before 4.13 does not count them
+
     def add(self, pid: int) -> None:
         """Move one process into the group; what it starts from then on is inside too."""
         try:

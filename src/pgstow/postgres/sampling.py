@@ -101,7 +101,7 @@ class Sampler:
 
     def _wal(self, resets: dict[str, datetime | None]) -> WalCounters:
         name = "counters_wal_io" if self._version() >= 180000 else "counters_wal"
-        size, images, writes, syncs, write_ms, sync_ms, reset = self._row(None, name)
+        size, _, images, writes, syncs, write_ms, sync_ms, reset = self._row(None, name)
         timed, method = self._row(None, "wal_timing")
         resets["wal"] = reset
         if method in _SYNC_IN_WRITE:  # every write is a flush too, and none is counted as one

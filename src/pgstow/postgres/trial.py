@@ -108,7 +108,7 @@ class TrialSession:
     def _wal(
         self, resets: dict[str, datetime | None], *, timed: bool, sync_in_write: bool
     ) -> WalTotals:
-        name = "trial_wal_io" if self._version >= 180000 else "trial_wal"
+        name = "counters_wal_io" if self._version >= 180000 else "counters_wal"
         size, records, images, writes, syncs, write_ms, sync_ms, resets["wal"] = self._row(name)
         if sync_in_write:  # every write is a flush too, and none is counted as one
             syncs, sync_ms = writes, write_ms

@@ -24,11 +24,12 @@ from pgstow.experiment.targets.target import MakeGenerator, Ready, Volumes
 from pgstow.host import installations, locks, programs
 from pgstow.host.memory_limit import MemoryLimit
 from pgstow.host.server import EmbeddedServer
-from pgstow.model.errors import UserError
+from pgstow.model.errors import PgstowError, UserError
 from pgstow.model.experiment import Experiment, Treatment
 from pgstow.model.provenance import Warning
 from pgstow.model.storage import Layout
 from pgstow.postgres import changes, connect
+from pgstow.units import format_size
 
 _TEMPORARY = Path("/var/tmp")  # noqa: S108 (a private name in it); often /tmp is memory
 _SPARE_CONNECTIONS = 30
@@ -282,4 +283,22 @@ def _limit_memory(
         return None
     record.note_cgroup(found.directory)
     stack.callback(found.remove)
+    stack.enter_context(_kills_named(found, treatment))
     return found
+
+
+@contextmanager
+def _kills_named(limit: MemoryLimit, treatment: Treatment) -> Iterator[None]:
+    """Tell a server or load that fails because it lacks memory from one that fails by itself."""
+    try:
+        yield
+    except PgstowError as error:
+        kills = limit.kills()
+        if not kills:
+            raise
+        size = format_size(treatment.server.memory_bytes or 0)
+        raise UserError(
+            f"treatment {treatment.name}: the kernel killed {kills} of the server's processes, "
+            f"which had {size} of memory together",
+            "give it more (server.memory), or fewer clients",
+        ) from error

@@ -79,3 +79,15 @@ def test_mistakes_are_one_line(arguments: tuple[str, ...], says: str) -> None:
     text = run(*arguments, code=2)
     assert says in text
     assert text.count("\n") == 1
+
+
+def test_price_on_an_instance_says_what_binds() -> None:
+    given = ("price", "gp3", "--size", "500GiB", "--iops", "16000", "--throughput", "1000MiB/s")
+    text = run(*given, "--instance", "r6i.2xlarge")
+    assert "12,000 (instance baseline)" in text
+    assert "for 30 min" in text
+    answer = json.loads(run(*given, "--instance", "r6i.2xlarge", "--json"))
+    limits = answer["effective_limits"]
+    assert limits["sustained_iops"] == {"value": 12000, "binds": "instance baseline"}
+    assert limits["burst_seconds"] == 1800
+    assert "did you mean r6i" in run(*given, "--instance", "r6i.2xlarg", code=2)

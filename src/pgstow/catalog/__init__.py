@@ -1,6 +1,7 @@
 """What volume types and instances offer and cost, from dated data files with a source each."""
 
 from pgstow.catalog.catalog import Catalog
+from pgstow.catalog.effective import EffectiveLimits, Limit
 from pgstow.catalog.loading import load
 from pgstow.catalog.types import (
     DEFAULT_REGION,
@@ -19,8 +20,10 @@ __all__ = [
     "DEFAULT_REGION",
     "BurstRule",
     "Catalog",
+    "EffectiveLimits",
     "Instance",
     "IopsRule",
+    "Limit",
     "PriceTier",
     "ThroughputByIops",
     "ThroughputBySize",

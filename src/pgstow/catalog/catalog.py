@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pgstow.catalog import checks, limits, prices
+from pgstow.catalog.effective import HOST_BURST_S, EffectiveLimits, effective_limits
 from pgstow.catalog.types import Instance, VolumeType
 from pgstow.model import Device, HostCap, HostSpec, Layout, Price, UserError, Volume, Warning
 from pgstow.units import Bytes, BytesPerSecond, Iops
@@ -87,7 +88,11 @@ class Catalog:
         """How long a rested machine may exceed what it sustains; None where it has no burst."""
         cap = self.host_cap(host)
         bursts = cap.burst_iops is not None or cap.burst_bytes_per_second is not None
-        return _HOST_BURST_S if bursts else None
+        return HOST_BURST_S if bursts else None
+
+    def effective_limits(self, volume: Volume, host: HostSpec) -> EffectiveLimits:
+        """What a volume can do on a host, and what sets each limit."""
+        return effective_limits(self.device(volume), self.host_cap(host))
 
     def cores(self, host: HostSpec) -> int | None:
         """The host's virtual CPUs; None: not known."""
@@ -112,10 +117,6 @@ class Catalog:
     def check(self, layout: Layout) -> tuple[Warning, ...]:
         """Raise LayoutError for what no provider sells; return what else one should know."""
         return checks.check(self, layout)
-
-
-# "at least 30 minutes at least once every 24 hours" (EC2 user guide, EBS-optimized instances)
-_HOST_BURST_S = 1800.0
 
 
 def _above(burst: float | None, baseline: float | None) -> float | None:

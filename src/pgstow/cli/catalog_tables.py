@@ -1,0 +1,206 @@
+"""The tables of ``pgstow catalog``: types, prices, rules with their sources, instances."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgstow.catalog import Instance, VolumeType
+    from pgstow.model import Latency
+
+
+def types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("type", "size", "IOPS", "MiB/s", "read, write"):
+        table.add_column(title, justify="left" if title == "type" else "right", no_wrap=True)
+    for kind in kinds:
+        table.add_row(
+            kind.name,
+            _size_range(kind),
+            _iops_range(kind),
+            _throughput_range(kind),
+            f"{kind.random_read_us / 1000:.3g}, {kind.random_write_us / 1000:.3g}",
+        )
+    return table
+
+
+def prices_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("type", no_wrap=True)
+    table.add_column("lost a year", justify="right", no_wrap=True)
+    table.add_column(f"price a month in {region}")
+    for kind in kinds:
+        table.add_row(kind.name, _percent(kind), _price_text(kind, region))
+    return table
+
+
+def _percent(kind: "VolumeType") -> str:
+    rate = kind.annual_failure_rate
+    return "with host" if rate is None else f"{rate * 100:g} %"
+
+
+def _size_range(kind: "VolumeType") -> str:
+    from pgstow.units import format_size
+
+    if kind.min_size_bytes is None or kind.max_size_bytes is None:
+        return "the disk's"
+    return f"{format_size(kind.min_size_bytes)}–{format_size(kind.max_size_bytes)}"
+
+
+def _iops_range(kind: "VolumeType") -> str:
+    if kind.iops_per_gib is not None:
+        return f"{kind.iops_per_gib:g}/GiB, {kind.min_iops:,.0f}–{kind.max_iops:,.0f}"
+    if kind.provisioned_iops:
+        return f"{kind.included_iops or kind.min_iops:,.0f}–{kind.max_iops:,.0f}"
+    return "no limit" if kind.included_iops is None else f"{kind.included_iops:,.0f}"
+
+
+def _throughput_range(kind: "VolumeType") -> str:
+    """In MiB/s."""
+    from pgstow.units import MIB
+
+    high, low = kind.max_throughput, kind.included_throughput
+    if high is None:
+        return "no limit"
+    if kind.throughput_per_gib is not None:
+        return f"{kind.throughput_per_gib * 1024 / MIB:g}/TiB, to {high / MIB:,.0f}"
+    if low is not None and low < high:
+        return f"{low / MIB:,.0f}–{high / MIB:,.0f}"
+    return f"to {high / MIB:,.0f}"
+
+
+def _price_text(kind: "VolumeType", region: str) -> str:
+    from pgstow.catalog.prices import format_unit_price
+
+    price = kind.price_in(region)
+    if price is None:
+        return "unknown"
+    if price.is_included:
+        return "with the instance"
+    parts = [] if price.usd_per_gib is None else [f"{format_unit_price(price.usd_per_gib)}/GiB"]
+    for tier in price.iops_tiers:
+        over = f" over {tier.over_iops:,.0f}" if tier.over_iops else ""
+        parts.append(f"{format_unit_price(tier.usd)}/IOPS{over}")
+    if price.usd_per_mibps is not None:
+        parts.append(f"{format_unit_price(price.usd_per_mibps)} a MiB/s over those included")
+    return " + ".join(parts)
+
+
+def _us(microseconds: float) -> str:
+    return f"{microseconds / 1000:g} ms"
+
+
+def rules_table(kind: "VolumeType") -> "Table":
+    """One row for each group of facts, with its source; then the prices by region."""
+    from rich.table import Table
+
+    from pgstow.units import format_size
+
+    latency = kind.latency
+    says = {
+        "size": _size_range(kind),
+        "iops": f"{_iops_range(kind)}, of up to {format_size(kind.io_unit_bytes)} each",
+        "throughput": f"{_throughput_range(kind)} MiB/s",
+        "burst": _burst_text(kind),
+        "latency": f"read {_us(latency.read_us_p50)}, p99 {_us(latency.read_us_p99)}; "
+        f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}"
+        + _by_size_text(latency),
+        "durability": f"{_percent(kind)} lost a year",
+        **_beginning_texts(kind),
+    }
+    if kind.iops_per_gib_max is not None:
+        says["iops"] += f", {kind.iops_per_gib_max:,.0f} per GiB"
+    if kind.throughput_per_iops_max is not None:
+        says["throughput"] += f", {kind.throughput_per_iops_max / 1024**2:g} MiB/s per IOPS"
+    table = Table(box=None, pad_edge=False)
+    for title in ("fact", "is", "by"):
+        table.add_column(title, overflow="fold")
+    for key, fact in kind.facts.items():
+        table.add_row(key, says[key], str(fact))
+    for region, price in kind.prices.items():
+        table.add_row(f"price {region}", _price_text(kind, region), str(price.provenance))
+    return table
+
+
+def _by_size_text(latency: "Latency") -> str:
+    from pgstow.units import format_size
+
+    if not latency.read_us_per_mib and not latency.write_us_per_mib:
+        return ""
+    return (
+        f"; beyond {format_size(latency.base_bytes)} read {_us(latency.read_us_per_mib)}, "
+        f"write {_us(latency.write_us_per_mib)} per MiB"
+    )
+
+
+def _beginning_texts(kind: "VolumeType") -> dict[str, str]:
+    """What a hard disk's parts and a snapshot's blocks add."""
+    from pgstow.units import format_rate, format_size
+
+    says = {}
+    if kind.mechanics is not None:
+        disk = kind.mechanics
+        says["mechanics"] = (
+            f"seek {_us(disk.mean_seek_us)} on average, {_us(disk.track_seek_us)} to the next "
+            f"track; turn {_us(disk.turn_us)}; then {format_rate(disk.bytes_per_second)}"
+        )
+    if kind.snapshot_rule is not None:
+        rule = kind.snapshot_rule
+        says["snapshot"] = (
+            f"blocks of {format_size(rule.block_bytes)}; initialised at "
+            f"{format_rate(rule.rate_min)} to {format_rate(rule.rate_max)}; fast restore to "
+            f"{format_size(rule.fast_max_bytes)}"
+        )
+        says["first_touch"] = (
+            f"{_us(rule.us_p50)}, p99 {_us(rule.us_p99)}, at most {format_rate(rule.rate)}"
+        )
+    return says
+
+
+def _burst_text(kind: "VolumeType") -> str:
+    from pgstow.units import TIB, format_rate, format_size
+
+    rule = kind.burst_rule
+    if rule is None:
+        return "none"
+    if rule.kind == "iops":
+        return f"{rule.rate or 0:,.0f} IOPS from {rule.capacity or 0:,.0f} credits"
+    credits_tib = format_size(rule.capacity_per_tib or TIB)
+    return f"{format_rate(rule.rate_per_tib or 0)} per TiB from {credits_tib} per TiB"
+
+
+def instances_table(instances: "list[Instance]") -> "Table":
+    from rich.table import Table
+
+    from pgstow.units import format_size
+
+    table = Table(box=None, pad_edge=False)
+    titles = ("instance", "vCPU", "memory", "EBS IOPS", "EBS MB/s", "volumes", "disks")
+    for title in titles:
+        table.add_column(title, justify="left" if title == "instance" else "right")
+    for one in instances:
+        disks = f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB" if one.disk_bytes else "–"
+        table.add_row(
+            one.name,
+            str(one.vcpus),
+            format_size(one.memory_bytes),
+            _pair(one.baseline_iops, one.max_iops),
+            _pair(_mb(one.baseline_bytes_per_second), _mb(one.max_bytes_per_second)),
+            "unknown" if one.max_attachments is None else str(one.max_attachments),
+            disks,
+        )
+    return table
+
+
+def _mb(bytes_per_second: float | None) -> float | None:
+    return None if bytes_per_second is None else bytes_per_second / 1e6
+
+
+def _pair(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return "unknown"
+    return f"{low:,.10g}" if low == high else f"{low:,.10g} / {high:,.10g}"

@@ -115,6 +115,7 @@ def test_an_export_goes_where_it_is_told(pgstow_bench: Bench, path: Path) -> Non
         (("run", "wal-split", "--until", "2%"), "is not ci=PERCENT; write --until ci=2%"),
         (("run", "wal-split", "--until", "ci=0%"), "is not ci=PERCENT"),
         (("run", "wal-split", "--directory", "data"), "is not VOLUME=PATH"),
+        (("run", "wal-split", "--secret", "a@service=b"), "which have no passwords; leave it out"),
         (("load-and-run", "wal-split"), "makes its own servers, with their data; run it"),
         (("show",), "there is no workspace"),
         (("show", "7"), "there is no workspace"),

@@ -191,7 +191,13 @@ def _target(
     from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget
 
     if experiment.target == "server":
+        if directory:
+            what = f"experiment {experiment.name} runs on servers that are there"
+            raise UserError(f"--directory: {what}", "leave it out")
         return _server_target(experiment, secret)
+    if secret:
+        what = f"experiment {experiment.name} makes its own servers, which have no passwords"
+        raise UserError(f"--secret: {what}", "leave it out")
     if not directory:
         if experiment.target == "directories":
             remedy = "name each volume's: --directory data=/mnt/data"

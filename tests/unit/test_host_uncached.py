@@ -2,6 +2,7 @@
 
 import os
 import random
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,3 +54,21 @@ def test_files_of_zeros_are_written_in_full(place: Path) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError):
         uncached.write_zeros(paths[:1], MIB)
+
+
+def cached_bytes(path: Path) -> int:
+    command = ["fincore", "--bytes", "--noheadings", "--output", "RES", str(path)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def test_a_copy_is_in_the_page_cache_once_it_was_read(place: Path) -> None:
+    source = place / "source"
+    source.mkdir()
+    (source / "one").write_bytes(bytes(8 * MIB))
+    (source / "none").symlink_to("/nowhere/at/all")
+    uncached.copy_tree(source, place / "target")
+    copied = place / "target/one"
+    if place.is_relative_to("/var/tmp"):
+        assert cached_bytes(copied) == 0
+    uncached.read_tree(place / "target")
+    assert cached_bytes(copied) == 8 * MIB

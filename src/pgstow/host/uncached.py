@@ -1,7 +1,8 @@
-"""Files written past the page cache: nothing of them has to be written back or dropped later.
+"""Files written past the page cache, and read into it when that is wanted.
 
-A copy through the page cache takes as much memory as it has bytes. That is slow where memory that
-was freed has to be had from a hypervisor again.
+Nothing of them has to be written back or dropped later. A copy through the page cache takes as much
+memory as it has bytes. That is slow where memory that was freed has to be had from a hypervisor
+again.
 """
 
 import errno
@@ -52,6 +53,15 @@ def write_zeros(paths: Iterable[Path], size_bytes: int) -> None:
             with _opened(path, size_bytes) as descriptor:
                 for begin in range(0, size_bytes, len(zeros)):
                     _write(descriptor, zeros[: size_bytes - begin])
+
+
+def read_tree(directory: Path) -> None:
+    """Read every file below a directory, so that the page cache holds what fits."""
+    with mmap.mmap(-1, _BUFFER_BYTES) as memory, memoryview(memory) as buffer:
+        for path in _files(directory):
+            with path.open("rb", buffering=0) as reader:
+                while reader.readinto(buffer):
+                    pass
 
 
 def _files(directory: Path) -> Iterator[Path]:

@@ -221,7 +221,8 @@ def _serve(
         conduct.say("dropping caches")
         restored.forget_cached()
     else:
-        restored.sync()
+        conduct.say("reading the data into memory")
+        restored.cache()
     conduct.say("starting the server")
     bindir = installations.require_bindir(treatment.server.version)
     server = stack.enter_context(

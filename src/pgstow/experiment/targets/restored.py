@@ -56,10 +56,11 @@ class Restored:
         for folder in self._folders():
             forget_files(folder)
 
-    def sync(self) -> None:
-        """Write all of it to the volumes."""
+    def cache(self) -> None:
+        """Write all of it to the volumes, and read it into the page cache."""
         for folder in self._folders():
             programs.run(["sync", "--file-system", str(folder)], timeout_s=_SYNC_TIMEOUT_S)
+            uncached.read_tree(folder)
 
     def remove(self) -> None:
         """Remove what was made on the volumes."""

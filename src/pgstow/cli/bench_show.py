@@ -168,10 +168,11 @@ def _summary_table(experiment: "Experiment", rows: "Sequence[TreatmentSummary]")
 
     factors = varied(experiment)
     figures = ("trials", "TPS", "", "mean ms", "p99 ms", "$/month", "$/1,000 TPS")
-    return output.table((*factors, *figures), [_cells(row, factors) for row in rows])
+    return output.table((*factors, *figures), [cells(row, factors) for row in rows])
 
 
-def _cells(row: "TreatmentSummary", factors: Sequence[str]) -> list[str]:
+def cells(row: "TreatmentSummary", factors: Sequence[str]) -> list[str]:
+    """A treatment's row: the levels of these factors, and its figures."""
     levels = [level for factor, level in row.levels if factor in factors]
     return [
         *levels,

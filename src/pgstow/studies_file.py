@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pgstow.catalog import load as load_catalog
+from pgstow.catalog import load_shipped
 from pgstow.layout_file import VolumeTable
 from pgstow.model import Claim, Column, HostSpec, Levels, Mistake, PublishedRow, Study, UserError
 from pgstow.toml_file import did_you_mean, explain, first_mistake, parse_tables
@@ -116,7 +116,7 @@ def _levels(table: dict[str, str]) -> Levels:
 
 def _usd_month(name: str, table: dict[str, str | int]) -> float | None:
     volume = VolumeTable.model_validate({"mount": f"/mnt/{name}"} | table).volume(name)
-    return load_catalog().price(volume, _PRICED_ON).usd_month
+    return load_shipped().price(volume, _PRICED_ON).usd_month
 
 
 def _claim(table: ClaimTable, columns: tuple[Column, ...], rows: tuple[PublishedRow, ...]) -> Claim:

@@ -58,6 +58,7 @@ def test_every_fact_has_a_source_and_a_date(catalog: Catalog) -> None:
         for fact in (*kind.facts.values(), *(price.provenance for price in kind.prices.values()))
     ]
     facts += [one.provenance for one in catalog.instances.values()]
+    facts += [one.provenance for rows in catalog.instance_prices.values() for one in rows.values()]
     for fact in facts:
         assert len(fact.source) > 5
         assert re.fullmatch(r"20\d\d(-\d\d(-\d\d)?)?", fact.date)
@@ -65,8 +66,34 @@ def test_every_fact_has_a_source_and_a_date(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("name", EBS)
-def test_every_ebs_type_has_prices_in_both_regions(catalog: Catalog, name: str) -> None:
-    assert set(catalog.volume_type(name).prices) == {"us-east-1", "ap-northeast-1"}
+def test_every_ebs_type_has_prices_in_at_least_five_regions(catalog: Catalog, name: str) -> None:
+    regions = set(catalog.volume_type(name).prices)
+    assert {"us-east-1", "ap-northeast-1"} <= regions
+    assert len(regions) >= 5
+
+
+@pytest.mark.parametrize(
+    "region",
+    ["us-east-1", "us-west-1", "us-west-2", "eu-central-1", "ap-northeast-1", "ap-southeast-5"],
+)
+def test_all_of_gp3_has_a_price(catalog: Catalog, region: str) -> None:
+    host = HostSpec("ec2", region)
+    plain = catalog.price(volume(), host).usd_month
+    more = catalog.price(volume(iops=6000, mibps=250), host).usd_month
+    assert plain is not None and more is not None
+    assert 0 < plain < more < 2 * plain
+
+
+def test_what_has_no_price_in_a_region_makes_the_whole_unknown(catalog: Catalog) -> None:
+    ireland = HostSpec("ec2", "eu-west-1")  # no source was found for its throughput
+    assert catalog.price(volume(iops=6000), ireland).usd_month == pytest.approx(44 + 16.5)
+    one = volume(iops=6000, mibps=250)
+    assert catalog.price(one, ireland).usd_month is None
+    codes = [w.code for w in catalog.check(Layout(ireland, (one,), Placement("data", "data")))]
+    assert codes == ["price-unknown"]
+    frankfurt = HostSpec("ec2", "eu-central-1")
+    assert catalog.price(volume("io2", iops=32000), frankfurt).usd_month is not None
+    assert catalog.price(volume("io2", iops=32001), frankfurt).usd_month is None
 
 
 # prices -------------------------------------------------------------------------------------
@@ -112,10 +139,10 @@ def test_tokyo_is_dearer(catalog: Catalog) -> None:
 
 
 def test_unknown_prices_are_not_zero(catalog: Catalog) -> None:
-    assert catalog.price(volume(), HostSpec("ec2", "eu-west-1")).usd_month is None
+    assert catalog.price(volume(), HostSpec("ec2", "af-south-1")).usd_month is None
     assert catalog.price(volume(), HostSpec("rds", "us-east-1")).usd_month is None
     assert catalog.price(volume("local-nvme"), HostSpec("local")).usd_month is None
-    assert catalog.instance("r6i.2xlarge").usd_month is None
+    assert catalog.instance_price("r6i.2xlarge", "af-south-1") is None
 
 
 def test_instance_store_comes_with_the_instance(catalog: Catalog) -> None:
@@ -131,7 +158,7 @@ def test_layout_price_is_the_sum_or_unknown(catalog: Catalog) -> None:
     price = catalog.layout_price(layout)
     assert price.usd_month == pytest.approx(60 + 6.25 + 260)
     assert price.lines[0] == ("data: 500 GiB × $0.08", 40.0)
-    elsewhere = dataclasses.replace(layout, host=HostSpec("ec2", "eu-west-1"))
+    elsewhere = dataclasses.replace(layout, host=HostSpec("ec2", "af-south-1"))
     assert catalog.layout_price(elsewhere).usd_month is None
 
 
@@ -363,17 +390,18 @@ def test_load_reads_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "says"),
     [
-        "[prices.us-east-1.gp9]\nusd_per_gib = 1.0\n" + _ROW,  # a type that is not there
-        "[prices.us-east-1.gp3]\nusd_per_gib = 1.0\n",  # no source
-        "[instances]\n" + _ROW.replace("2026-11-20", "lately") + "types = {}\n",
-        "[colours]\n",
+        ("[prices.us-east-1.gp9]\nusd_per_gib = 1.0\n" + _ROW, "does not have: gp9"),
+        ("[prices.us-east-1.gp3]\nusd_per_gib = 1.0\n", "gp3.source: Field required"),
+        ("[prices.us-east-1.gp3]\n" + _ROW.replace("2026-11-20", "lately"), "is not a date"),
+        ("[colours]\n", "a.toml: colours: Extra inputs"),
+        ("colours", "a.toml: Expected"),
     ],
 )
-def test_a_malformed_file_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"validation error|does not have"):
-        catalog_of([text])
+def test_a_malformed_file_is_refused(text: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        catalog_of([("a.toml", text)])
 
 
 @pytest.mark.parametrize(("instance", "seconds"), [("r6i.xlarge", 1800.0), ("r6i.16xlarge", None)])

@@ -196,6 +196,6 @@ def test_an_instance_below_its_volumes_is_warned_of() -> None:
 
 def test_prices_that_are_assumed_or_unknown_are_warned_of() -> None:
     assert codes(layout({}, host=HostSpec("ec2"))) == ["region-assumed"]
-    assert codes(layout({}, host=HostSpec("ec2", "eu-west-1"))) == ["price-unknown"]
+    assert codes(layout({}, host=HostSpec("ec2", "af-south-1"))) == ["price-unknown"]
     assert codes(layout({}, host=HostSpec("rds", "us-east-1"))) == ["rds"]
     assert codes(layout({"type": "local-ssd"}, host=HostSpec("local"))) == []

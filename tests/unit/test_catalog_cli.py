@@ -7,13 +7,18 @@ import sys
 import pytest
 
 
-def run(*arguments: str, code: int = 0) -> str:
+def run(*arguments: str, code: int = 0, data: str = "/nonexistent") -> str:
     done = subprocess.run(
         [sys.executable, "-c", "from pgstow.cli import main; main()", "catalog", *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={"COLUMNS": "120", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+        env={
+            "COLUMNS": "120",
+            "PATH": "/usr/bin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "XDG_DATA_HOME": data,
+        },
     )
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
@@ -44,8 +49,13 @@ def test_instances_by_part_of_the_name() -> None:
     text = run("instances", "--match", "r6i.2x")
     assert "12,000 / 40,000" in text
     assert "312.5 / 1,250" in text
+    assert "$367.92" in text
     (row,) = json.loads(run("instances", "--match", "r6i.2x", "--json"))
-    assert row["usd_month"] is None
+    assert row["usd_hour"] == 0.504
+    assert row["price_provenance"]["date"] == "2026-07-20"
+    (row,) = json.loads(run("instances", "--match", "r6i.2x", "--region", "xx-1", "--json"))
+    assert row["usd_month"] is None  # unknown, not 0
+    assert "unknown" in run("instances", "--match", "r6i.2x", "--region", "xx-1")
 
 
 def test_price_by_lines() -> None:
@@ -58,7 +68,7 @@ def test_price_by_lines() -> None:
     assert len(answer["lines"]) == 3
     tokyo = json.loads(run(*given, "--region", "ap-northeast-1", "--json"))
     assert tokyo["usd_month"] == 72
-    nowhere = json.loads(run(*given, "--region", "eu-west-1", "--json"))
+    nowhere = json.loads(run(*given, "--region", "af-south-1", "--json"))
     assert nowhere["usd_month"] is None
 
 

@@ -2,11 +2,12 @@
 
 from pgstow.catalog.catalog import Catalog
 from pgstow.catalog.effective import EffectiveLimits, Limit
-from pgstow.catalog.loading import load
+from pgstow.catalog.loading import load, load_shipped
 from pgstow.catalog.types import (
     DEFAULT_REGION,
     BurstRule,
     Instance,
+    InstancePrice,
     IopsRule,
     PriceTier,
     ThroughputByIops,
@@ -22,6 +23,7 @@ __all__ = [
     "Catalog",
     "EffectiveLimits",
     "Instance",
+    "InstancePrice",
     "IopsRule",
     "Limit",
     "PriceTier",
@@ -31,4 +33,5 @@ __all__ = [
     "TypePrice",
     "VolumeType",
     "load",
+    "load_shipped",
 ]

@@ -2,11 +2,14 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 
 from pgstow.catalog import checks, limits, prices
+from pgstow.catalog.ageing import ageing
 from pgstow.catalog.effective import HOST_BURST_S, EffectiveLimits, effective_limits
-from pgstow.catalog.types import Instance, VolumeType
+from pgstow.catalog.tables import LazyRows
+from pgstow.catalog.types import DEFAULT_REGION, Instance, InstancePrice, VolumeType
 from pgstow.model import Device, HostCap, HostSpec, Layout, Price, UserError, Volume, Warning
 from pgstow.units import Bytes, BytesPerSecond, Iops
 
@@ -21,10 +24,13 @@ def close_matches(name: str, names: Iterable[str], command: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Volume types and instances by name."""
+    """Volume types and instances by name, and instance prices by region and name."""
 
     volume_types: Mapping[str, VolumeType]
     instances: Mapping[str, Instance]
+    instance_prices: Mapping[str, Mapping[str, InstancePrice]] = field(default_factory=dict)
+    instance_tables: tuple[LazyRows[Instance], ...] = ()
+    user_files: tuple[str, ...] = ()  # what of it is not the shipped catalog's
 
     def volume_type(self, name: str) -> VolumeType:
         """The type of that name."""
@@ -47,6 +53,14 @@ class Catalog:
                 close_matches(name, self.instances, "pgstow catalog instances"),
             )
         return self.instances[name]
+
+    def instance_price(self, name: str, region: str | None) -> InstancePrice | None:
+        """What an instance costs on demand in a region; None: not known."""
+        return self.instance_prices.get(region or DEFAULT_REGION, {}).get(name)
+
+    def ageing(self, today: date, platform: str, region: str | None) -> tuple[Warning, ...]:
+        """A warning where prices or instances are older than 6 months on that day."""
+        return ageing(self, today, platform, region)
 
     def limits(self, volume: Volume) -> tuple[Iops | None, BytesPerSecond | None]:
         """Sustained IOPS and bytes per second of ONE member; None: no limit."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pgstow.catalog import beginnings
 from pgstow.catalog.limits import member_iops, member_throughput
-from pgstow.catalog.types import VolumeType, gib
+from pgstow.catalog.prices import is_known
+from pgstow.catalog.types import DEFAULT_REGION, VolumeType, gib
 from pgstow.model import Layout, LayoutError, UserError, Volume, Warning
 from pgstow.units import (
     MIB,
@@ -225,6 +226,16 @@ def _host_warnings(
     iops = sum((member_iops(kinds[v.name], v) or 0.0) * v.stripes for v in network)
     rate = sum((member_throughput(kinds[v.name], v) or 0.0) * v.stripes for v in network)
     name = layout.host.instance
+    instance = catalog.host_instance(layout.host)
+    if instance is not None and instance.disk_kind == "hdd":
+        slow = [v.name for v in layout.volumes if kinds[v.name].is_ephemeral]
+        if slow:
+            yield Warning(
+                "instance-store-hdd",
+                f"the disks of {name} are hard disks, and the catalog's figures of volume "
+                f"{slow[0]} are those of NVMe disks",
+                "write what they can do as its iops and throughput",
+            )
     if cap.iops is not None and iops > cap.iops:
         yield Warning(
             "host-cap-iops",
@@ -314,5 +325,15 @@ def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Wa
         yield Warning(
             "price-unknown",
             f"the catalog has no prices of {', '.join(unknown)} in {host.region}",
-            "compare prices in us-east-1 or ap-northeast-1",
+            f"pgstow catalog update --region {host.region}",
         )
+    for volume in layout.volumes:
+        kind = kinds[volume.name]
+        price = kind.price_in(host.region)
+        if price is not None and not is_known(kind, volume, price):
+            yield Warning(
+                "price-unknown",
+                f"the catalog does not know what the IOPS or the throughput of volume "
+                f"{volume.name} cost in {host.region or DEFAULT_REGION}",
+                f"pgstow catalog update --region {host.region or DEFAULT_REGION}",
+            )

@@ -1,39 +1,131 @@
-"""Read the packaged data files into a catalog, once a process."""
+"""Read the shipped data files, and the user's over them, into a catalog, once a process."""
 
+import os
 import tomllib
+from collections import ChainMap
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+
+from pydantic import ValidationError
 
 from pgstow.catalog.catalog import Catalog
 from pgstow.catalog.schema import CatalogFile
-from pgstow.catalog.types import Instance, TypePrice, VolumeType
+from pgstow.catalog.tables import LazyRows, read_instance_prices, read_instances
+from pgstow.catalog.types import Instance, InstancePrice, TypePrice, VolumeType
+from pgstow.model import UserError
 
-_FILES = ("ebs.toml", "local.toml", "prices.toml", "ec2-instances.toml")
+TYPE_FILES = ("ebs.toml", "local.toml")
+PRICES_FILE = "prices.toml"
+INSTANCES_FILE = "ec2-instances.csv"
+INSTANCE_PRICES_FILE = "ec2-prices.csv"
+USER_FILES = (PRICES_FILE, INSTANCES_FILE, INSTANCE_PRICES_FILE)
+
+
+def user_directory() -> Path:
+    """Where ``pgstow catalog update`` writes, and from where its files are read."""
+    data = os.environ.get("XDG_DATA_HOME") or Path("~/.local/share").expanduser()
+    return Path(data) / "pgstow" / "catalog"
 
 
 @cache
 def load() -> Catalog:
-    """The catalog that pgstow ships."""
+    """The catalog that pgstow ships, with the user's newer prices and instances over it."""
+    return load_with(user_directory())
+
+
+@cache
+def load_shipped() -> Catalog:
+    """The catalog that pgstow ships, for what must not depend on a user's prices."""
+    return load_with(None)
+
+
+def load_with(directory: Path | None) -> Catalog:
+    """The shipped catalog with the files of a directory over it, where it has any."""
     data = files("pgstow") / "data"
-    return catalog_of([(data / name).read_text(encoding="utf-8") for name in _FILES])
+    shipped = {
+        name: (data / name).read_text(encoding="utf-8") for name in (*TYPE_FILES, *USER_FILES)
+    }
+    user = [] if directory is None else [directory / name for name in USER_FILES]
+    user = [path for path in user if path.is_file()]
+    texts = {path.name: (str(path), _read(path)) for path in user}
+    price_texts = [(PRICES_FILE, shipped[PRICES_FILE])]
+    if PRICES_FILE in texts:
+        price_texts.append(texts[PRICES_FILE])
+    tables, prices = [read_instances(shipped[INSTANCES_FILE], INSTANCES_FILE)], []
+    if INSTANCES_FILE in texts:
+        path, text = texts[INSTANCES_FILE]
+        tables.insert(0, read_instances(text, path))
+    if INSTANCE_PRICES_FILE in texts:
+        path, text = texts[INSTANCE_PRICES_FILE]
+        prices.append(read_instance_prices(text, path))
+    prices.append(read_instance_prices(shipped[INSTANCE_PRICES_FILE], INSTANCE_PRICES_FILE))
+    return catalog_of(
+        [(name, shipped[name]) for name in TYPE_FILES] + price_texts,
+        tables,
+        prices,
+        tuple(str(path) for path in user),
+    )
 
 
-def catalog_of(texts: list[str]) -> Catalog:
-    """A catalog from the text of its files; each type's prices may be in another file."""
-    parsed = [CatalogFile.model_validate(tomllib.loads(text)) for text in texts]
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UserError(
+            f"{path} cannot be read", "correct its mode or contents, or delete it"
+        ) from None
+
+
+def catalog_of(
+    texts: Iterable[tuple[str, str]],
+    instances: Iterable[LazyRows[Instance]] = (),
+    instance_prices: Iterable[dict[str, LazyRows[InstancePrice]]] = (),
+    user_files: tuple[str, ...] = (),
+) -> Catalog:
+    """A catalog from the names and texts of its files; of two prices the later file's holds.
+
+    Of two tables of instances or of their prices the earlier holds, row by row.
+    """
+    parsed = [_parse(name, text) for name, text in texts]
     prices: dict[str, dict[str, TypePrice]] = {}
     for file in parsed:
         for region, rows in file.prices.items():
             for name, row in rows.items():
                 prices.setdefault(name, {})[region] = row.price()
     types: dict[str, VolumeType] = {}
-    instances: dict[str, Instance] = {}
     for file in parsed:
         for name, kind in file.types.items():
             types[name] = kind.volume_type(name, prices.pop(name, {}), file.snapshot)
-        if file.instances:
-            for name, one in file.instances.types.items():
-                instances[name] = one.instance(name, file.instances.provenance)
     if prices:
-        raise ValueError(f"prices of types that the catalog does not have: {', '.join(prices)}")
-    return Catalog(types, instances)
+        raise UserError(
+            f"prices of types that the catalog does not have: {', '.join(prices)}",
+            "use a newer pgstow, or delete them",
+        )
+    tables = tuple(instances)
+    by_region: dict[str, list[LazyRows[InstancePrice]]] = {}
+    for one in instance_prices:
+        for region, found in one.items():
+            by_region.setdefault(region, []).append(found)
+    return Catalog(
+        types,
+        ChainMap(*tables),  # type: ignore[arg-type]  # it is only read
+        instance_prices={
+            region: ChainMap(*found)  # type: ignore[arg-type]
+            for region, found in by_region.items()
+        },
+        instance_tables=tables,
+        user_files=user_files,
+    )
+
+
+def _parse(name: str, text: str) -> CatalogFile:
+    try:
+        return CatalogFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{name}: {error}", "correct it, or delete it") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"{name}: {key}: {first['msg']}", "correct it, or delete it") from None

@@ -18,12 +18,24 @@ def volume_price(kind: VolumeType, volume: Volume, region: str | None) -> Price:
     if price.is_included:
         return Price(0.0, ((f"{kind.name}: included in the instance's price", 0.0),))
     lines = _size_line(volume, price)
-    if lines is None:
+    if lines is None or not is_known(kind, volume, price):
         return Price(None)
     times = f"{volume.stripes} × " if volume.stripes > 1 else ""
     every = [lines, *_iops_lines(kind, volume, price), *_throughput_lines(kind, volume, price)]
     counted = tuple((times + text, usd * volume.stripes) for text, usd in every)
     return Price(round(sum(usd for _, usd in counted), 6), counted)
+
+
+def is_known(kind: VolumeType, volume: Volume, price: TypePrice) -> bool:
+    """Whether all that the volume provisions has a known price: what is unknown is not free."""
+    iops = member_iops(kind, volume)
+    if kind.provisioned_iops and iops is not None and iops > (kind.included_iops or 0.0):
+        known_to = price.iops_known_to if price.iops_known_to is not None else iops
+        if not price.iops_tiers or iops > known_to:
+            return False
+    included = kind.included_throughput or 0.0
+    is_over = volume.throughput is not None and volume.throughput > included
+    return not (kind.provisioned_throughput and is_over and price.usd_per_mibps is None)
 
 
 def _size_line(volume: Volume, price: TypePrice) -> Line | None:

@@ -7,7 +7,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pgstow.catalog.types import (
     BurstRule,
-    Instance,
     IopsRule,
     PriceTier,
     SnapshotRule,
@@ -18,7 +17,7 @@ from pgstow.catalog.types import (
     VolumeType,
 )
 from pgstow.model import Latency, Mechanics, Provenance
-from pgstow.units import MIB, Bytes, BytesPerSecond, parse_rate, parse_size
+from pgstow.units import Bytes, BytesPerSecond, parse_rate, parse_size
 
 
 def _dated(text: str) -> str:
@@ -238,6 +237,7 @@ class PriceRow(_Fact):
     iops_tiers: tuple[TierRow, ...] = ()
     usd_per_mibps: Usd | None = None
     is_included: bool = False
+    iops_known_to: Positive | None = None
 
     def price(self) -> TypePrice:
         """The row as a value."""
@@ -247,6 +247,7 @@ class PriceRow(_Fact):
             iops_tiers=tuple(PriceTier(tier.over, tier.usd) for tier in self.iops_tiers),
             usd_per_mibps=self.usd_per_mibps,
             is_included=self.is_included,
+            iops_known_to=self.iops_known_to,
         )
 
 
@@ -303,56 +304,9 @@ class TypeRow(_Strict):
         )
 
 
-class DisksRow(_Strict):
-    """An instance's own disks."""
-
-    count: Annotated[int, Field(gt=0)]
-    size: Size
-
-
-def _decimal(mb_per_s: float | None) -> BytesPerSecond | None:
-    return None if mb_per_s is None else BytesPerSecond(mb_per_s * 1e6)
-
-
-class InstanceRow(_Strict):
-    """An instance type; caps as [sustained, at most], throughput in decimal MB/s."""
-
-    vcpus: Annotated[int, Field(gt=0)]
-    memory_mib: Annotated[int, Field(gt=0)]
-    iops: tuple[Positive, Positive] | None = None
-    mb_per_s: tuple[Positive, Positive] | None = None
-    attachments: Annotated[int, Field(gt=0)] | None = None
-    disks: DisksRow | None = None
-
-    def instance(self, name: str, provenance: Provenance) -> Instance:
-        """The row as a value."""
-        low_iops, high_iops = self.iops or (None, None)
-        low_mb, high_mb = self.mb_per_s or (None, None)
-        return Instance(
-            name=name,
-            vcpus=self.vcpus,
-            memory_bytes=Bytes(self.memory_mib * MIB),
-            baseline_iops=low_iops,
-            max_iops=high_iops,
-            baseline_bytes_per_second=_decimal(low_mb),
-            max_bytes_per_second=_decimal(high_mb),
-            max_attachments=self.attachments,
-            disks=self.disks.count if self.disks else 0,
-            disk_bytes=self.disks.size if self.disks else None,
-            provenance=provenance,
-        )
-
-
-class InstanceRows(_Fact):
-    """All instance types of one source."""
-
-    types: dict[str, InstanceRow]
-
-
 class CatalogFile(_Strict):
-    """One data file: types, prices by region and type, or instances."""
+    """One data file: types, or prices by region and type."""
 
     types: dict[str, TypeRow] = {}
     snapshot: SnapshotRow | None = None
     prices: dict[str, dict[str, PriceRow]] = {}
-    instances: InstanceRows | None = None

@@ -11,6 +11,7 @@ from pgstow.model import Latency, Mechanics, Provenance
 from pgstow.units import GIB, Bytes, BytesPerSecond
 
 DEFAULT_REGION = "us-east-1"  # whose prices stand where a layout names no region
+HOURS_A_MONTH = 730  # by which AWS reckons its monthly prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class TypePrice:
     iops_tiers: tuple[PriceTier, ...] = ()
     usd_per_mibps: float | None = None
     is_included: bool = False
+    iops_known_to: float | None = None  # beyond it the price of IOPS is not known; None: all are
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +232,12 @@ class VolumeType:
         return price.usd_per_mibps if price else None
 
 
+DiskKind = Literal["nvme", "ssd", "hdd"]
+
+
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An EC2 instance type. Its caps are of all EBS volumes together, in decimal bytes.
-
-    ``usd_month`` is not known for any: on-demand prices are no part of this catalog.
-    """
+    """An EC2 instance type. Its caps are of all EBS volumes together, in decimal bytes."""
 
     name: str
     vcpus: int
@@ -246,9 +248,22 @@ class Instance:
     max_bytes_per_second: BytesPerSecond | None
     max_attachments: int | None
     disks: int
-    disk_bytes: Bytes | None
+    disk_bytes: Bytes | None  # of one of its own disks
+    disk_kind: DiskKind | None
     provenance: Provenance
-    usd_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePrice:
+    """What an instance costs on demand: US dollars an hour, and a month of 730 hours."""
+
+    usd_hour: float
+    provenance: Provenance
+
+    @property
+    def usd_month(self) -> float:
+        """The price of a month."""
+        return self.usd_hour * HOURS_A_MONTH
 
 
 def gib(size_bytes: float) -> float:

@@ -1,6 +1,6 @@
 """``pgstow catalog``: what volume types and instances offer, cost, and by which source."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,7 @@ from pgstow.cli.output import console, print_json, print_warnings
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
-    from pgstow.catalog import Catalog
+    from pgstow.catalog import Catalog, Instance, InstancePrice
 
 catalog_app = typer.Typer(help="Show volume types, instances, limits and prices.")
 app.add_typer(catalog_app, name="catalog")
@@ -31,7 +31,9 @@ def list_types(
     if context.invoked_subcommand is not None:
         return
     from pgstow.catalog import load
+    from pgstow.cli.catalog_sources import age_warnings, print_files
     from pgstow.cli.catalog_tables import prices_table, types_table
+    from pgstow.model import HostSpec
 
     catalog = load()
     kinds = catalog.types(platform) if platform else tuple(catalog.volume_types.values())
@@ -52,6 +54,8 @@ def list_types(
         "'pgstow catalog show TYPE' names the sources.",
         style="dim",
     )
+    print_files(catalog)
+    print_warnings(age_warnings(catalog, HostSpec("ec2", region)))
 
 
 @catalog_app.command("show")
@@ -75,26 +79,49 @@ def show_type(
 @catalog_app.command("instances")
 def list_instances(
     match: Annotated[str, typer.Option("--match", help="Only names that contain this.")] = "",
+    region: Region = "us-east-1",
     json: Json = False,
 ) -> None:
     """List EC2 instance types and their caps. Example: pgstow catalog instances --match r6i"""
     from pgstow.catalog import load
+    from pgstow.cli.catalog_sources import age_warnings, print_files
     from pgstow.cli.catalog_tables import instances_table
+    from pgstow.model import HostSpec
 
-    found = [one for one in load().instances.values() if match in one.name]
+    catalog = load()
+    found = [catalog.instance(name) for name in catalog.instances if match in name]
     if not found:
         raise UserError(
             f"the catalog has no instance type with {match!r} in its name", "try a family: r6i"
         )
+    prices = {one.name: catalog.instance_price(one.name, region) for one in found}
     if json:
-        print_json(found)
+        print_json([_instance_answer(one, prices[one.name], region) for one in found])
         return
-    console().print(instances_table(found))
+    console().print(instances_table(found, prices))
     console().print(
-        f"MB are decimal. The second figure holds for 30 minutes a day. {found[0].provenance}",
+        "MB are decimal. The second figure holds for 30 minutes a day. Prices are on demand, a "
+        f"month of 730 hours in {region}. {found[0].provenance}",
         style="dim",
         markup=False,
     )
+    print_files(catalog)
+    print_warnings(age_warnings(catalog, HostSpec("ec2", region)))
+
+
+def _instance_answer(
+    instance: "Instance", price: "InstancePrice | None", region: str
+) -> dict[str, Any]:
+    """An instance and its price as plain data; an unknown price is null."""
+    from dataclasses import asdict
+
+    return {
+        **asdict(instance),
+        "region": region,
+        "usd_hour": None if price is None else price.usd_hour,
+        "usd_month": None if price is None else price.usd_month,
+        "price_provenance": None if price is None else asdict(price.provenance),
+    }
 
 
 def _warn_of_region(catalog: "Catalog", region: str) -> None:

@@ -36,6 +36,7 @@ def price_volume(
 ) -> None:
     """Price a volume. Example: pgstow catalog price gp3 --size 500GiB --iops 6000"""
     from pgstow.catalog import load
+    from pgstow.cli.catalog_sources import age_warnings, print_files
     from pgstow.model import HostSpec, Layout, Placement
 
     catalog = load()
@@ -59,7 +60,8 @@ def price_volume(
         console().print(
             "An instance counts operations of 16 KiB, and rates in MB/s of 10⁶ bytes.", style="dim"
         )
-    print_warnings(warnings)
+    print_files(catalog)
+    print_warnings([*warnings, *age_warnings(catalog, host)])
 
 
 def _volume(
@@ -99,6 +101,7 @@ def _price_answer(
         "iops": device.iops,
         "bytes_per_second": device.bytes_per_second,
         "burst_seconds": catalog.burst_seconds(volume),
+        "user_files": catalog.user_files,
     }
     if host.instance is not None:
         answer["instance"] = host.instance

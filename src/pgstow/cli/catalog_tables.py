@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
-    from pgstow.catalog import Instance, VolumeType
+    from pgstow.catalog import Instance, InstancePrice, VolumeType
     from pgstow.model import Latency
 
 
@@ -173,17 +175,21 @@ def _burst_text(kind: "VolumeType") -> str:
     return f"{format_rate(rule.rate_per_tib or 0)} per TiB from {credits_tib} per TiB"
 
 
-def instances_table(instances: "list[Instance]") -> "Table":
+def instances_table(
+    instances: "list[Instance]", prices: "Mapping[str, InstancePrice | None]"
+) -> "Table":
+    """Instances with their caps, disks and prices by name; an unknown price is said to be so."""
     from rich.table import Table
 
-    from pgstow.units import format_size
+    from pgstow.units import format_size, format_usd
 
     table = Table(box=None, pad_edge=False)
-    titles = ("instance", "vCPU", "memory", "EBS IOPS", "EBS MB/s", "volumes", "disks")
+    titles = ("instance", "vCPU", "memory", "EBS IOPS", "EBS MB/s", "volumes", "disks", "$/month")
     for title in titles:
-        table.add_column(title, justify="left" if title == "instance" else "right")
+        is_name = title == "instance"
+        table.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
     for one in instances:
-        disks = f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB" if one.disk_bytes else "–"
+        price = prices[one.name]
         table.add_row(
             one.name,
             str(one.vcpus),
@@ -191,9 +197,17 @@ def instances_table(instances: "list[Instance]") -> "Table":
             _pair(one.baseline_iops, one.max_iops),
             _pair(_mb(one.baseline_bytes_per_second), _mb(one.max_bytes_per_second)),
             "unknown" if one.max_attachments is None else str(one.max_attachments),
-            disks,
+            _disks(one),
+            format_usd(None if price is None else price.usd_month),
         )
     return table
+
+
+def _disks(one: "Instance") -> str:
+    if one.disk_bytes is None:
+        return "–"
+    kind = {"ssd": " SSD", "hdd": " HDD"}.get(one.disk_kind or "", "")  # NVMe goes without saying
+    return f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB{kind}"
 
 
 def _mb(bytes_per_second: float | None) -> float | None:

@@ -26,7 +26,10 @@ def explain(
 
     Example: pgstow explain layout.toml
     """
+    from dataclasses import replace
+
     from pgstow import catalog, prediction
+    from pgstow.cli.catalog_sources import age_warnings
     from pgstow.cli.output import console, print_json, print_warnings
     from pgstow.cli.workspace import latest_profile, open_workspace
     from pgstow.layout_file import read_layout
@@ -37,6 +40,8 @@ def explain(
         rules = catalog.load()
         warnings = rules.check(wanted)
         predicted = prediction.predict(profile, wanted, rules)
+        old = age_warnings(rules, wanted.host)
+        predicted = replace(predicted, warnings=(*predicted.warnings, *old))
         store.add("prediction", predicted)
     if json:
         print_json(predicted)

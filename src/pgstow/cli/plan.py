@@ -49,7 +49,10 @@ def plan(
 
     Example: pgstow plan --tps 4x --commit-p99 5ms --out planned.toml
     """
+    from dataclasses import replace
+
     from pgstow import catalog, planning
+    from pgstow.cli.catalog_sources import age_warnings
     from pgstow.cli.output import console, print_json, print_warnings
     from pgstow.cli.workspace import latest_profile, open_workspace
     from pgstow.layout_file import format_layout
@@ -68,7 +71,10 @@ def plan(
             max_volumes=max_volumes,
             max_stripes=max_stripes,
         )
-        found = planning.plan(profile, goal, catalog.load())
+        rules = catalog.load()
+        found = planning.plan(profile, goal, rules)
+        old = age_warnings(rules, found.layout.host)
+        found = replace(found, warnings=(*found.warnings, *old))
         store.add("plan", found)
     write_layout(out, format_layout(found.layout))
     if json:

@@ -105,6 +105,9 @@ def _shape(
         (kind.mechanics.mean_us, kind.mechanics.most_us) if kind.mechanics else (0.0, 0.0)
     )
     rate, rate_most = _throughput(kind)
+    if kind.provisioned_throughput and price.usd_per_mibps is None:
+        rate_most = rate  # what has no known price is not proposed
+    most = min(most, price.iops_known_to or math.inf)
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
     return Shape(
         key=name,

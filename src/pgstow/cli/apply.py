@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pgstow.cli.diff import Prune, as_plain, between, print_steps, shown
+from pgstow.cli.diff import Prune, as_plain, between, print_steps
 from pgstow.cli.main import app
+from pgstow.cli.names import shown
 from pgstow.cli.options import DEFAULT_WORKSPACE, DryRun, Dsn, Json, Workspace, Yes, parse_seconds
 from pgstow.model.errors import UserError
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgstow.cli.main import app
+from pgstow.cli.names import shown
 from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace
 
 if TYPE_CHECKING:
@@ -182,8 +183,3 @@ def _blocks(steps: "Sequence[Step]") -> list[str]:
             f"   undo: {shown(step.undo)}",
         ]
     return lines
-
-
-def shown(text: str) -> str:
-    """A text for the terminal: control characters of hostile names written out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

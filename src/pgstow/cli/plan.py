@@ -81,7 +81,8 @@ def plan(
         print_json(found)
         return
     target = console()
-    for line in lines(found, profile):
+    width = target.width if target.is_terminal else None
+    for line in lines(found, profile, width=width):
         target.print(line, markup=False, soft_wrap=True)
     target.print(f"Written to {out}; next: pgstow diff {out}", markup=False)
     print_warnings(found.warnings)
@@ -97,9 +98,9 @@ def write_layout(path: Path, text: str) -> None:
         ) from error
 
 
-def lines(found: "Plan", profile: "Profile") -> "Iterator[str]":
+def lines(found: "Plan", profile: "Profile", *, width: int | None = None) -> "Iterator[str]":
     """A plan as text: before and after, then the layout, then the reasons."""
-    from pgstow.cli.explain import lines as explain_lines
+    from pgstow.cli.explain_lines import lines as explain_lines
     from pgstow.units import format_usd
 
     before, after = found.present.performance, found.prediction.performance
@@ -119,7 +120,7 @@ def lines(found: "Plan", profile: "Profile") -> "Iterator[str]":
         f" this one is at most {found.gap_pct:.2f} % dearer than the best possible"
     )
     yield ""
-    yield from explain_lines(found.prediction, profile)
+    yield from explain_lines(found.prediction, profile, width=width)
     yield ""
     yield "Why:"
     for reason in found.reasons:

@@ -51,6 +51,7 @@ from pgstow.model.result import (
     Plan,
     Prediction,
     Reason,
+    Setting,
     Step,
     VolumeLoad,
 )
@@ -128,6 +129,7 @@ __all__ = [
     "ServerChoice",
     "ServerError",
     "ServerState",
+    "Setting",
     "Step",
     "Study",
     "SyntheticLoad",

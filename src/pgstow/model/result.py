@@ -110,6 +110,18 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of the server, or of one tablespace, that belongs to a layout's storage."""
+
+    name: str
+    value: str
+    present: str | None  # None: not known
+    because: str
+    source: str
+    tablespace: str | None = None  # None: the whole server's
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A layout for a goal with its proof: no layout considered is cheaper by more than the gap."""
 
@@ -121,6 +133,7 @@ class Plan:
     bound_usd_month: float
     reasons: tuple[Reason, ...]
     warnings: tuple[Warning, ...] = ()
+    settings: tuple[Setting, ...] = ()  # what of the layout's settings is changed, and why
 
 
 StepKind = Literal[

@@ -4,7 +4,7 @@ import math
 from typing import Protocol
 
 from pgstow.catalog.types import VolumeType
-from pgstow.model import Goal, Layout, UserError, Volume, Warning
+from pgstow.model import Goal, HostSpec, Layout, UserError, Volume, Warning
 from pgstow.planning.shapes import Shape
 from pgstow.prediction.predict import PricedCatalog
 from pgstow.units import GIB, MIB
@@ -67,6 +67,16 @@ def candidates(present: Layout, goal: Goal, catalog: PlanningCatalog) -> tuple[S
             "correct the layout given to pgstow observe",
         )
     return tuple(shapes)
+
+
+def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[Shape, ...]:
+    """One new volume of each type whose price is known on a host."""
+    shapes = [
+        _shape(kind, 1, host.region, None)
+        for kind in catalog.types(host.platform)
+        if not kind.is_local
+    ]
+    return tuple(shape for shape in shapes if shape is not None)
 
 
 def in_place_groups(shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], ...]:

@@ -1,0 +1,27 @@
+"""Names on the terminal: hostile characters written out, long ones cut in the middle."""
+
+
+def shown(text: str) -> str:
+    """A text for the terminal: control characters of hostile names written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def fitted(text: str, width: int | None) -> str:
+    """A name for the terminal, cut in its middle to a width in columns; None: whole.
+
+    >>> fitted("shop.public.a_very_long_name", 16)
+    'shop.pub…ng_name'
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    text = shown(text)
+    if width is None or cell_len(text) <= width:
+        return text
+    head = width // 2
+    tail, taken = "", 0
+    for character in reversed(text):
+        taken += cell_len(character)
+        if taken > width - head - 1:
+            break
+        tail = character + tail
+    return f"{set_cell_size(text, head)}…{tail}"

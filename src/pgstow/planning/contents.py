@@ -1,0 +1,150 @@
+"""What lies on each volume of a predicted layout, and what each of it asks there."""
+
+from dataclasses import dataclass
+
+from pgstow.model import Prediction, Profile, RelationId
+from pgstow.planning.needs import flush_rate, wal_gib
+from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, places, workload_of
+from pgstow.units import BLOCK_BYTES, GIB
+
+WAL_KIND, TEMP_KIND, REST_KIND = "WAL", "temporary files", "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one thing on a volume asks of it, per second, at the predicted speed.
+
+    ``kind`` is a relation's, or "WAL", "temporary files", "rest": the relations not shown one by
+    one. A table's TOAST is part of it.
+    """
+
+    kind: str
+    name: str | None  # a relation's full name
+    relations: int
+    size_bytes: int | None
+    reads: float
+    writes: float
+    bytes_per_second: float
+
+    @property
+    def iops(self) -> float:
+        """Device operations per second."""
+        return self.reads + self.writes
+
+    @property
+    def density(self) -> float | None:
+        """Operations per second of each GiB; None where it has no size of its own."""
+        return self.iops / (self.size_bytes / GIB) if self.size_bytes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What lies on one volume: the busiest first, the rest summed; and the space it takes."""
+
+    volume: str
+    shares: tuple[Share, ...]
+    used_bytes: int
+
+
+def contents(prediction: Prediction, profile: Profile, *, shown: int = 8) -> tuple[Contents, ...]:
+    """What lies on each volume, ``shown`` relations of each by name."""
+    workload = workload_of(profile)
+    tps = prediction.performance.tps
+    layout = prediction.layout
+    by_volume = _relations_by_volume(prediction, profile, workload)
+    temp = layout.postgres.temp or (layout.postgres.data,)
+    found = []
+    for volume in layout.volumes:
+        shares = by_volume.get(volume.name, [])
+        shares.sort(key=lambda share: (-share.iops, -(share.size_bytes or 0), share.name or ""))
+        one = shares[:shown]
+        rest = shares[shown:]
+        if len(rest) == 1:  # a sum of one would only hide its name
+            one, rest = shares, []
+        used = sum(share.size_bytes or 0 for share in shares)
+        special = []
+        if volume.name == layout.postgres.wal:
+            special.append(_wal(prediction, profile, workload))
+            used += special[-1].size_bytes or 0
+        if volume.name in temp and workload.temp_bytes > 0:
+            special.append(_temp(workload.temp_bytes * tps / len(temp)))
+        listed = sorted([*one, *special], key=lambda share: -share.iops)
+        found.append(Contents(volume.name, (*listed, *_summed(rest)), used))
+    return tuple(found)
+
+
+def asked(works: list[RelationWork], tps: float) -> tuple[float, float, float]:
+    """Reads, writes and bytes per second of some relations' work at a speed."""
+    random = sum(work.reads for work in works)
+    sequential = sum(work.sequential_reads for work in works)
+    writes = sum(work.writes for work in works)
+    size = (random + writes) * BLOCK_BYTES + sequential * SEQUENTIAL_READ_BYTES
+    return (random + sequential) * tps, writes * tps, size * tps
+
+
+def work_by_owner(profile: Profile, workload: Workload) -> dict[RelationId, list[RelationWork]]:
+    """The work of each relation, with that of its TOAST."""
+    owners = {relation.id: relation.owner for relation in profile.server.relations}
+    grouped: dict[RelationId, list[RelationWork]] = {}
+    for work in workload.relations:
+        grouped.setdefault(owners[work.relation], []).append(work)
+    return grouped
+
+
+def _relations_by_volume(
+    prediction: Prediction, profile: Profile, workload: Workload
+) -> dict[str, list[Share]]:
+    tps = prediction.performance.tps
+    where = places(prediction.layout, profile.server.relations)
+    kinds = {relation.id: relation.kind for relation in profile.server.relations}
+    by_volume: dict[str, list[Share]] = {}
+    for owner, works in work_by_owner(profile, workload).items():
+        reads, writes, rate = asked(works, tps)
+        share = Share(
+            kind=kinds.get(owner, "table"),
+            name=str(owner),
+            relations=1,
+            size_bytes=sum(work.size_bytes for work in works),
+            reads=reads,
+            writes=writes,
+            bytes_per_second=rate,
+        )
+        by_volume.setdefault(where[works[0].relation].name, []).append(share)
+    return by_volume
+
+
+def _wal(prediction: Prediction, profile: Profile, workload: Workload) -> Share:
+    """Flushes by group commit at the predicted flush time, and the bytes written."""
+    commits = workload.write_fraction * prediction.performance.tps
+    flush_s = (prediction.performance.wal_sync_us or 0.0) / 1e6
+    return Share(
+        kind=WAL_KIND,
+        name=None,
+        relations=0,
+        size_bytes=round(wal_gib(profile) * GIB),
+        reads=0.0,
+        writes=flush_rate(commits, flush_s),
+        bytes_per_second=commits * workload.wal_bytes,
+    )
+
+
+def _temp(bytes_per_second: float) -> Share:
+    """Temporary files: each byte written once and read once."""
+    operations = bytes_per_second / SEQUENTIAL_READ_BYTES
+    return Share(TEMP_KIND, None, 0, None, operations, operations, 2 * bytes_per_second)
+
+
+def _summed(rest: list[Share]) -> tuple[Share, ...]:
+    if not rest:
+        return ()
+    return (
+        Share(
+            kind=REST_KIND,
+            name=None,
+            relations=len(rest),
+            size_bytes=sum(share.size_bytes or 0 for share in rest),
+            reads=sum(share.reads for share in rest),
+            writes=sum(share.writes for share in rest),
+            bytes_per_second=sum(share.bytes_per_second for share in rest),
+        ),
+    )

@@ -1,0 +1,31 @@
+"""Placement: put a million relations on a handful of volumes, size them, and bound the price."""
+
+from pgstow.planning.placement.problem import (
+    BYTES,
+    GIB,
+    IOPS,
+    USES,
+    WAIT,
+    Items,
+    Kinds,
+    Placed,
+    PlacementProblem,
+    Singles,
+    Sizes,
+)
+from pgstow.planning.placement.solver import place
+
+__all__ = [
+    "BYTES",
+    "GIB",
+    "IOPS",
+    "USES",
+    "WAIT",
+    "Items",
+    "Kinds",
+    "Placed",
+    "PlacementProblem",
+    "Singles",
+    "Sizes",
+    "place",
+]

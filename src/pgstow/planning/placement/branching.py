@@ -1,0 +1,127 @@
+"""Branch and bound: which shapes are bought, and where what is large lies, with a bound over all.
+
+At a node some shapes are bought and some are not, some large units lie on a shape and some do not,
+the rest is open. Its bound is the relaxation's. A node whose bound is close to the best price
+found is not looked into further.
+"""
+
+import heapq
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgstow.planning.placement.master import Fixed, Master, Relaxed
+from pgstow.planning.placement.problem import Bools, Floats, Placed
+from pgstow.planning.placement.recovery import recover
+
+_INTEGRAL = 1e-5
+_ROOT_ROUNDS, _ROUNDS = 30, 6
+_REPEATS = 5  # of rounds, until something is known of a node on which not everything has a place
+
+
+@dataclass(order=True, slots=True)
+class _Node:
+    bound_usd: float
+    number: int
+    lower: Floats = field(compare=False)
+    upper: Floats = field(compare=False)
+    fixed: Fixed = field(compare=False)
+
+
+@dataclass(slots=True)
+class Search:
+    """One search; ``gap`` is the share of the price that is not worth looking for."""
+
+    master: Master
+    gap: float
+    nodes_max: int
+    best: Placed | None = None
+    nodes: int = 0
+    tried: set[tuple[object, ...]] = field(default_factory=set)
+
+    def run(self) -> float:
+        """Search; the bound over all choices, infinite where there is none."""
+        shapes = len(self.master.problem.shapes)
+        numbers = itertools.count()
+        heap = [_Node(-np.inf, next(numbers), np.zeros(shapes), np.ones(shapes), {})]
+        closed = np.inf
+        while heap:
+            node = heapq.heappop(heap)
+            if self._is_hopeless(node.bound_usd) or self.nodes >= self.nodes_max:
+                return min(closed, node.bound_usd)  # the least of those left
+            self.nodes += 1
+            relaxed = self._relax(node)
+            bound = max(node.bound_usd, relaxed.bound_usd)
+            if relaxed.is_placed and not self._is_hopeless(bound):
+                self._round(relaxed, node)
+            if self._is_hopeless(bound):
+                closed = min(closed, bound)
+                continue
+            children = self._branch(node, relaxed)
+            if not children:
+                closed = min(closed, bound)
+            for lower, upper, fixed in children:
+                heapq.heappush(heap, _Node(bound, next(numbers), lower, upper, fixed))
+        return closed
+
+    def _is_hopeless(self, bound: float) -> bool:
+        return self.best is not None and bound >= self.best.usd_month * (1 - self.gap)
+
+    def _relax(self, node: _Node) -> Relaxed:
+        self.master.bound(node.lower, node.upper, node.fixed)
+        rounds = _ROOT_ROUNDS if node.number == 0 else _ROUNDS
+        is_open = node.upper > 0.5
+        relaxed = self.master.relax(is_open, rounds=rounds, gap=self.gap / 4)
+        for _ in range(_REPEATS):
+            converged = relaxed.usd - relaxed.bound_usd <= self.gap * abs(relaxed.usd)
+            if relaxed.is_placed or converged or self._is_hopeless(relaxed.bound_usd):
+                break
+            relaxed = self.master.relax(is_open, rounds=_ROUNDS, gap=self.gap / 4)
+        return relaxed
+
+    def _round(self, relaxed: Relaxed, node: _Node) -> None:
+        """Buy what the relaxation uses a part of, and place everything on it."""
+        problem = self.master.problem
+        is_open = relaxed.y > _INTEGRAL
+        for group in problem.groups:
+            used = [c for c in group if is_open[c]]
+            for c in sorted(used, key=lambda c: -relaxed.y[c])[1:]:
+                is_open[c] = False
+        if is_open.sum() > problem.max_volumes:
+            ranked = np.argsort(-relaxed.y + 2 * ~is_open - 2 * (node.lower > 0.5))
+            is_open[:] = False
+            is_open[ranked[: problem.max_volumes]] = True
+        decided = relaxed.undecided is None
+        key = (*is_open.tolist(), *(sorted(node.fixed.items()) if decided else ()))
+        if key in self.tried:
+            return
+        self.tried.add(key)
+        self._recover(is_open, node.fixed)
+
+    def _recover(self, is_open: Bools, fixed: Fixed) -> None:
+        bounds = is_open.astype(float)
+        self.master.bound(bounds, bounds, fixed)
+        relaxed = self.master.relax(is_open, rounds=4, gap=self.gap / 4)
+        if not relaxed.is_placed or self._is_hopeless(relaxed.usd):
+            return
+        gap_usd = self.gap / 2 * abs(relaxed.usd)
+        placed = recover(self.master, is_open, relaxed.prices, gap_usd)
+        if placed is not None and (self.best is None or placed.usd_month < self.best.usd_month):
+            self.best = placed
+
+    def _branch(self, node: _Node, relaxed: Relaxed) -> list[tuple[Floats, Floats, Fixed]]:
+        """Two ways on: none where everything that counts is decided."""
+        part = np.minimum(relaxed.y, 1 - relaxed.y)
+        part[node.lower == node.upper] = 0.0
+        shape = int(np.argmax(part))
+        if part[shape] > _INTEGRAL:
+            without, bought = node.upper.copy(), node.lower.copy()
+            without[shape], bought[shape] = 0.0, 1.0
+            return [(node.lower, without, node.fixed), (bought, node.upper, node.fixed)]
+        if relaxed.undecided is None:
+            return []
+        return [
+            (node.lower, node.upper, node.fixed | {relaxed.undecided: value})
+            for value in (1.0, 0.0)
+        ]

@@ -1,0 +1,170 @@
+"""The whole programme over a few units, solved by HiGHS to the end, around loads that are fixed."""
+
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+
+from pgstow.planning.placement.problem import (
+    IOPS,
+    USES,
+    Bools,
+    Floats,
+    Ints,
+    PlacementProblem,
+    Sizes,
+)
+from pgstow.planning.placement.sizing import (
+    COLUMNS_OF_SHAPE,
+    INFINITY,
+    Programme,
+    UseRows,
+    sizing,
+)
+
+_SOLVE_SECONDS = 20.0
+_DECIMALS = 8  # of GiB, thousands of IOPS, MiB/s, ms: HiGHS goes astray over what is near 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """What is still to be placed one by one: units × shapes."""
+
+    use: Floats  # units × shapes × USES
+    allowed: Bools
+    move_usd: Floats
+    alone: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arranged:
+    """Where each unit lies, and what is bought."""
+
+    shape: Ints
+    volumes: tuple[Sizes, ...]
+    usd_month: float
+    bound_usd: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lies:
+    """The variables x: each is one unit's on one shape."""
+
+    unit: Ints
+    shape: Ints
+    x: Ints  # their columns
+
+
+def arrange(
+    problem: PlacementProblem,
+    units: Units,
+    base: Floats,
+    *,
+    is_open: Bools | None = None,
+    gap_usd: float = 1e-6,
+    nodes_max: int | None = None,
+) -> Arranged | None:
+    """The cheapest arrangement of ``units`` on top of ``base``, or None where there is none.
+
+    With ``is_open`` the volumes bought are given; else they are found. The search ends at
+    ``gap_usd``, or at ``nodes_max``.
+    """
+    shapes = len(problem.shapes)
+    rows = UseRows(shapes, linked=False)
+    programme = sizing(problem, rows, base, np.zeros((shapes, USES)), integer=True)
+    allowed = units.allowed & _not_shared(units, base)
+    for c in range(shapes):
+        y = COLUMNS_OF_SHAPE * c
+        if base[c].any() or (is_open is not None and is_open[c]):
+            programme.column_lower[y] = 1.0
+        if is_open is not None and not is_open[c]:
+            programme.column_upper[y] = 0.0
+    if is_open is not None:
+        allowed = allowed & is_open
+    if not allowed.any(axis=1).all():
+        return None
+    unit, shape = np.nonzero(allowed)
+    first = len(programme.cost)
+    for u, c in zip(unit.tolist(), shape.tolist(), strict=True):
+        programme.column(float(units.move_usd[u, c]), 0.0, 1.0, integer=True)
+    lies = _Lies(unit, shape, np.arange(first, first + len(unit)))
+    _count_uses(programme, problem, rows, units, lies)
+    _assign(programme, units, lies, linked=is_open is None)
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs.setOptionValue("mip_abs_gap", gap_usd)
+    if nodes_max is not None:
+        highs.setOptionValue("mip_max_nodes", nodes_max)
+    return _solved(highs, problem, programme, lies)
+
+
+def _not_shared(units: Units, base: Floats) -> Bools:
+    """Where units may lie beside the base: what is to be alone, only where nothing is."""
+    allowed: Bools = np.ones(units.allowed.shape, dtype=bool)
+    for u in units.alone:
+        allowed[u] = ~base.any(axis=1)
+    return allowed
+
+
+def _count_uses(
+    programme: Programme, problem: PlacementProblem, rows: UseRows, units: Units, lies: _Lies
+) -> None:
+    """Add each x's uses to the rows of its shape and to those that all share."""
+    shape, x = lies.shape, lies.x
+    use = np.round(units.use[lies.unit, shape], _DECIMALS)
+    network = np.array([not one.is_ephemeral for one in problem.shapes], dtype=bool)[shape]
+    shapes = len(problem.shapes)
+    for kind in range(3):
+        programme.entries(kind * shapes + shape, x, use[:, kind])
+    for row, kind in ((rows.host_iops, IOPS), (rows.host_bytes, IOPS + 1)):
+        programme.entries(np.full(network.sum(), row), x[network], use[network, kind])
+    programme.entries(np.full(len(x), rows.response), x, use[:, 3])
+
+
+def _assign(programme: Programme, units: Units, lies: _Lies, *, linked: bool) -> None:
+    """Each unit on one shape, linked to y where the volumes are not given; some alone."""
+    unit, shape, x = lies.unit, lies.shape, lies.x
+    first = len(programme.row_lower)
+    count = int(unit.max()) + 1 if len(unit) else 0
+    programme.row_lower += [1.0] * count
+    programme.row_upper += [1.0] * count
+    programme.entries(first + unit, x, np.ones(len(x)))
+    if linked:
+        first = len(programme.row_lower)
+        programme.row_lower += [-INFINITY] * len(x)
+        programme.row_upper += [0.0] * len(x)
+        every = first + np.arange(len(x))
+        programme.entries(every, x, np.ones(len(x)))
+        programme.entries(every, COLUMNS_OF_SHAPE * shape, -np.ones(len(x)))
+    for alone in sorted(units.alone):
+        for mine in np.nonzero(unit == alone)[0].tolist():
+            for other in np.nonzero((shape == shape[mine]) & (unit != alone))[0].tolist():
+                programme.row({int(x[mine]): 1.0, int(x[other]): 1.0}, -INFINITY, 1.0)
+
+
+def _solved(
+    highs: highspy.Highs, problem: PlacementProblem, programme: Programme, lies: _Lies
+) -> Arranged | None:
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("time_limit", _SOLVE_SECONDS)
+    highs.setOptionValue("mip_rel_gap", 1e-9)
+    highs.passModel(programme.model())
+    highs.run()
+    info = highs.getInfo()
+    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+        return None
+    value = np.array(highs.getSolution().col_value)
+    chosen = value[lies.x] > 0.5
+    where = np.zeros(len(np.unique(lies.unit)), dtype=np.int64)
+    where[lies.unit[chosen]] = lies.shape[chosen]
+    volumes = tuple(
+        Sizes(
+            shape=c,
+            gib=one.stripes * float(round(value[COLUMNS_OF_SHAPE * c + 1])),
+            kiops=float(value[COLUMNS_OF_SHAPE * c + 2]),
+            mibps=float(value[COLUMNS_OF_SHAPE * c + 3]),
+        )
+        for c, one in enumerate(problem.shapes)
+        if value[COLUMNS_OF_SHAPE * c] > 0.5
+    )
+    return Arranged(where, volumes, info.objective_function_value, info.mip_dual_bound)

@@ -1,0 +1,68 @@
+"""The pricing pass: at given prices of uses, where each item lies most cheaply, and the sums.
+
+It is the only part whose work grows with the number of items.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgstow.planning.placement.grouping import Groups
+from pgstow.planning.placement.problem import Bools, Floats, PlacementProblem
+
+Choices = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """Of each group: its items' least cost, and their demand by the shape chosen."""
+
+    cost: Floats  # groups
+    load: Floats  # groups × shapes × resources
+    choice: Choices  # items, in the groups' order
+
+
+def weights(problem: PlacementProblem, prices: Floats) -> Floats:
+    """Kinds × resources × shapes: what a unit of demand costs, infinite where it may not lie."""
+    per_demand = np.einsum("cu,cuk->kc", prices, problem.use_per_demand)
+    every = np.repeat(per_demand[None], problem.kinds.count, axis=0)
+    every[:, 0, :] += problem.kinds.move_usd_per_gib
+    return every
+
+
+def price(problem: PlacementProblem, groups: Groups, prices: Floats, is_open: Bools) -> Priced:
+    """Send every item to the open shape where it costs least; ``prices`` are shapes × USES.
+
+    A kind with no open shape costs infinity.
+    """
+    shapes, resources = len(problem.shapes), groups.demand.shape[1]
+    every = weights(problem, prices)
+    choice = np.zeros(len(groups.order), dtype=np.uint8)
+    cost = np.zeros(groups.count)
+    load = np.zeros((groups.count, shapes, resources))
+    first = 0
+    while first < groups.count:
+        kind = groups.kind[first]
+        last = first + int(np.argmax(np.append(groups.kind[first:] != kind, True)))
+        begin, end = groups.start[first], groups.start[last]
+        allowed = np.nonzero(problem.kinds.allowed[kind] & is_open)[0]
+        if not len(allowed):
+            cost[first:last] = np.inf
+            first = last
+            continue
+        demand = groups.demand[begin:end]
+        costs = demand @ every[kind][:, allowed]
+        best = np.argmin(costs, axis=1)
+        starts = groups.start[first:last] - begin
+        cost[first:last] = np.add.reduceat(
+            np.take_along_axis(costs, best[:, None], axis=1)[:, 0], starts
+        )
+        choice[begin:end] = allowed[best]
+        group_of = np.repeat(np.arange(last - first), np.diff(groups.start[first : last + 1]))
+        cell = group_of * shapes + choice[begin:end]
+        for resource in range(resources):
+            sums = np.bincount(cell, demand[:, resource], (last - first) * shapes)
+            load[first:last, :, resource] = sums.reshape(-1, shapes)
+        first = last
+    return Priced(cost, load, choice)

@@ -1,0 +1,203 @@
+"""From shares to whole items: fix the clear ones, give the contested ones to the exact programme.
+
+In the relaxation's solution all but a few groups lie as one column says. Of the others, items on
+whose place their columns agree are clear too. The rest are cut in the order of what they gain, so
+that each shape gets its share; then some of them, of all sizes, are placed again exactly, around
+the loads of everything else.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgstow.planning.placement.exact import Units, arrange
+from pgstow.planning.placement.grouping import Groups
+from pgstow.planning.placement.master import Master
+from pgstow.planning.placement.pricing import weights
+from pgstow.planning.placement.problem import (
+    USES,
+    Bools,
+    Floats,
+    Ints,
+    Placed,
+    PlacementProblem,
+)
+
+_CONTESTED = (80, 240, 700)  # how many are placed exactly; more only where fewer cannot be
+_NODES = (300, 2000, 10_000)
+_SHARE_MIN = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rounded:
+    """An assignment in the groups' order, and which items were not clear."""
+
+    shape: Ints
+    is_contested: Bools
+
+
+def recover(master: Master, is_open: Bools, prices: Floats, gap_usd: float) -> Placed | None:
+    """Whole items from the master's present solution, not bounded; None where no way was found."""
+    problem, groups = master.problem, master.groups
+    allowed = problem.kinds.allowed & is_open
+    allowed = allowed & ~_taken_alone(master)
+    rounded = _round(master, prices, allowed)
+    ranked = _ranked(problem, groups, rounded, prices, allowed)
+    for contested_max, nodes in zip(_CONTESTED, _NODES, strict=True):
+        contested = ranked[:contested_max]
+        units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
+        arranged = arrange(problem, units, base, is_open=is_open, gap_usd=gap_usd, nodes_max=nodes)
+        if arranged is not None:
+            break
+        if len(contested) == len(groups.order):
+            return None
+    else:
+        return None
+    item_shape = np.empty(len(groups.order), dtype=np.int64)
+    shape = rounded.shape.copy()
+    shape[contested] = arranged.shape[: len(contested)]
+    item_shape[groups.order] = shape
+    usd = arranged.usd_month + base_usd
+    return Placed(
+        item_shape=item_shape,
+        single_shape=arranged.shape[len(contested) :],
+        volumes=arranged.volumes,
+        usd_month=usd,
+        bound_usd=-np.inf,
+        prices=prices,
+    )
+
+
+def _taken_alone(master: Master) -> Bools:
+    """Shapes on which a single lies that is to be alone."""
+    taken = np.zeros(len(master.problem.shapes), dtype=bool)
+    share = master.shares()
+    for column in np.nonzero(share > 0.5)[0].tolist():
+        single = master.column_group[column] - master.groups.count
+        if single in master.problem.singles.alone and master.column_source[column] < 0:
+            taken[-1 - master.column_source[column]] = True
+    return taken
+
+
+def _round(master: Master, prices: Floats, allowed: Bools) -> _Rounded:
+    groups = master.groups
+    shape = np.zeros(len(groups.order), dtype=np.int64)
+    is_contested = np.zeros(len(groups.order), dtype=bool)
+    share = master.shares()
+    columns: dict[int, list[int]] = {}
+    for column in np.nonzero(share > _SHARE_MIN)[0].tolist():
+        if master.column_group[column] < groups.count and master.column_source[column] != 0:
+            columns.setdefault(master.column_group[column], []).append(column)
+    every = weights(master.problem, prices)
+    for group in range(groups.count):
+        items = slice(int(groups.start[group]), int(groups.start[group + 1]))
+        mine = sorted(columns.get(group, []), key=lambda column: -share[column])
+        options = np.array([_column_choice(master, c, items) for c in mine], dtype=np.int64)
+        if len(mine) == 1:
+            shape[items] = options[0]
+            continue
+        if not mine:  # unplaced: leave it to the exact programme
+            shape[items] = int(np.argmax(allowed[groups.kind[group]]))
+            is_contested[items] = True
+            continue
+        differs = (options != options[0]).any(axis=0)
+        cost = groups.demand[items] @ every[groups.kind[group]]
+        shape[items] = _cut(options, share[mine], cost, differs)
+        is_contested[items] = differs
+    wrong = ~allowed[np.repeat(groups.kind, np.diff(groups.start)), shape]
+    if wrong.any():
+        kinds = np.repeat(groups.kind, np.diff(groups.start))[wrong]
+        shape[wrong] = np.argmax(allowed[kinds], axis=1)
+        is_contested |= wrong
+    return _Rounded(shape, is_contested)
+
+
+def _column_choice(master: Master, column: int, items: slice) -> Ints:
+    where = master.assignment(column)
+    if isinstance(where, int):
+        return np.full(items.stop - items.start, where, dtype=np.int64)
+    return np.asarray(where[items], dtype=np.int64)
+
+
+def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
+    """One option for each item, so that each option gets its share of what is contested.
+
+    Items on which the options differ alike are taken in the order of what the first gains over
+    the last, and cut where the shares say, by size as the prices measure it.
+    """
+    shape = options[0].copy()
+    if not differs.any():
+        return shape
+    share = share / share.sum()
+    contested = np.nonzero(differs)[0]
+    patterns, pattern_of = np.unique(options[:, contested], axis=1, return_inverse=True)
+    for pattern in range(patterns.shape[1]):
+        items = contested[pattern_of.ravel() == pattern]
+        first, last = patterns[0, pattern], patterns[-1, pattern]
+        size = np.maximum(cost[items].min(axis=1), 1e-12)
+        gain = (cost[items, last] - cost[items, first]) / size
+        order = np.argsort(-gain, kind="stable")
+        within = np.cumsum(size[order])
+        middle = (within - size[order] / 2) / within[-1]
+        option = np.searchsorted(np.cumsum(share)[:-1], middle)
+        shape[items[order]] = patterns[option, pattern]
+    return shape
+
+
+def _ranked(
+    problem: PlacementProblem, groups: Groups, rounded: _Rounded, prices: Floats, allowed: Bools
+) -> Ints:
+    """Items in the order in which the exact programme should have them.
+
+    First the contested, the largest and then some of each size; then clear ones by how little
+    their place gains them, for their size.
+    """
+    every = weights(problem, prices)
+    kinds = np.repeat(groups.kind, np.diff(groups.start))
+    best = np.full(len(kinds), np.inf)
+    second = np.full(len(kinds), np.inf)
+    for kind in range(problem.kinds.count):
+        of_kind = np.nonzero(kinds == kind)[0]
+        if not len(of_kind):
+            continue
+        cost = groups.demand[of_kind] @ every[kind]
+        cost[:, ~allowed[kind]] = np.inf
+        two = np.partition(cost, min(1, cost.shape[1] - 1), axis=1)
+        best[of_kind], second[of_kind] = two[:, 0], two[:, min(1, cost.shape[1] - 1)]
+    contested = np.nonzero(rounded.is_contested)[0]
+    by_size = contested[np.argsort(-best[contested], kind="stable")]
+    spread = np.unique(np.linspace(0, max(len(by_size) - 1, 0), 60).astype(np.int64))
+    chosen = [by_size[:30], by_size[spread] if len(by_size) else by_size]
+    margin = np.nan_to_num(second - best, nan=np.inf, posinf=np.inf)
+    loose = margin / np.maximum(best, 1e-12)
+    clear = np.argsort(loose, kind="stable")[:2000]
+    chosen += [clear[np.argsort(-best[clear], kind="stable")][:20], by_size, clear]
+    ranked = np.concatenate(chosen)
+    _, first = np.unique(ranked, return_index=True)
+    return np.asarray(ranked[np.sort(first)])
+
+
+def _around(
+    problem: PlacementProblem, groups: Groups, shape: Ints, contested: Ints, allowed: Bools
+) -> tuple[Units, Floats, float]:
+    """The contested items and the singles as units, the rest's load, and what its moves cost."""
+    shapes, resources = len(problem.shapes), groups.demand.shape[1]
+    kinds = np.repeat(groups.kind, np.diff(groups.start))
+    is_fixed = np.ones(len(shape), dtype=bool)
+    is_fixed[contested] = False
+    demand = groups.demand[is_fixed]
+    load = np.stack(
+        [np.bincount(shape[is_fixed], demand[:, k], shapes) for k in range(resources)], axis=1
+    )
+    base = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
+    moved = problem.kinds.move_usd_per_gib[kinds[is_fixed], shape[is_fixed]] * demand[:, 0]
+    mine = groups.demand[contested]
+    singles = problem.singles
+    use = np.concatenate((np.einsum("cuk,ik->icu", problem.use_per_demand, mine), singles.use))
+    may = np.concatenate((allowed[kinds[contested]], singles.allowed))
+    move = np.concatenate(
+        (problem.kinds.move_usd_per_gib[kinds[contested]] * mine[:, :1], singles.move_usd)
+    )
+    alone = frozenset(len(contested) + one for one in singles.alone)
+    units = Units(use.reshape(-1, shapes, USES), may, move, alone)
+    return units, base, float(moved.sum())

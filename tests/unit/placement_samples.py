@@ -115,7 +115,7 @@ def problem(seed: int, items: int, shapes: int, *, single: bool = True) -> Place
     random = np.random.default_rng(seed)
     chosen = tuple(SHAPES[i] for i in sorted(random.permutation(len(SHAPES))[:shapes]))
     scale = min(1.0, 20 / items)  # so that many fit on as few volumes as few do
-    gib = 5 * scale * (random.pareto(1.2, items) + 0.1)
+    gib = 5 * min(1.0, 200 / items) * (random.pareto(1.2, items) + 0.1)
     rates = (
         60 * scale * (random.pareto(1.1, items) + 0.1)[:, None] * random.dirichlet((2, 1, 1), items)
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from pgstow.model import Layout, RelationId, Tablespace, Volume
-from pgstow.planning.needs import REST, TEMP, WAL
+from pgstow.planning.needs import TEMP, WAL
 from pgstow.planning.problem import Bought, Solution
 from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
@@ -20,7 +20,8 @@ def layout_of(present: Layout, solution: Solution) -> Layout:
         names[one.shape.key]: _volume(one, names[one.shape.key], present)
         for one in solution.volumes
     }
-    on = {unit: names[shape] for unit, shape in solution.shape_of.items()}
+    on = {single: names[shape] for single, shape in solution.single_shape.items()}
+    lies = {relation: names[shape] for relation, shape in solution.relation_shape.items()}
     data = names[_shape_keeping(solution, present.postgres.data)]
     wal = on[WAL]
     temp = (on[TEMP],) if TEMP in on and on[TEMP] != data else ()
@@ -28,7 +29,7 @@ def layout_of(present: Layout, solution: Solution) -> Layout:
         present,
         volumes=tuple(volumes.values()),
         postgres=replace(present.postgres, data=data, wal=wal, temp=temp),
-        tablespaces=_tablespaces(present, on, volumes, data, temp),
+        tablespaces=_tablespaces(present, lies, volumes, data, temp),
     )
 
 
@@ -49,9 +50,10 @@ def _names(present: Layout, solution: Solution) -> dict[str, str]:
         if one.shape.existing is not None:
             names[one.shape.key] = one.shape.existing.name
     for one in sorted(new, key=lambda one: -one.iops / max(one.gib, 1.0)):
-        if one.units == (WAL,):
+        holds = (*one.singles, *(("relations",) if one.relations else ()))
+        if holds == (WAL,):
             wanted = "wal"
-        elif one.units == (TEMP,):
+        elif holds == (TEMP,):
             wanted = "temp"
         else:
             wanted = "fast" if one.iops / max(one.gib, 1.0) >= 3 else "bulk"
@@ -101,7 +103,7 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
 
 def _tablespaces(
     present: Layout,
-    on: dict[str, str],
+    lies: dict[RelationId, str],
     volumes: dict[str, Volume],
     data: str,
     temp: tuple[str, ...],
@@ -116,21 +118,24 @@ def _tablespaces(
         if space.volume in volumes
     }
     placed: dict[str, list[RelationId]] = {name: [] for name in spaces}
-    moved = {RelationId.parse(u): v for u, v in on.items() if _is_relation(u)}
+    moved = dict(lies)
     for space in present.tablespaces:
-        rest = on.get(f"{REST} on {space.volume}", space.volume)
         for relation in space.relations:
-            target = moved.setdefault(relation, rest)
+            target = moved.setdefault(relation, space.volume if space.name in spaces else data)
             if target == space.volume and space.name in spaces:
                 placed[space.name].append(relation)
                 del moved[relation]
+    space_on: dict[str, str] = {}  # the first tablespace of each volume
+    for name, space in spaces.items():
+        space_on.setdefault(space.volume, name)
     for relation, volume in moved.items():
         if volume == data:
             continue  # not named: it goes back to the data directory
-        name = next((s.name for s in spaces.values() if s.volume == volume), None)
-        if name is None:
+        if volume not in space_on:
             name = _free_name(volume, spaces)
             spaces[name] = Tablespace(name=name, volume=volume, options=_SSD_OPTIONS)
+            space_on[volume] = name
+        name = space_on[volume]
         placed.setdefault(name, []).append(relation)
     for volume in temp:
         if not any(space.volume == volume for space in spaces.values()):
@@ -140,10 +145,6 @@ def _tablespaces(
         replace(space, relations=tuple(sorted(placed.get(name, ()))))
         for name, space in spaces.items()
     )
-
-
-def _is_relation(unit: str) -> bool:
-    return unit not in (WAL, TEMP) and not unit.startswith(REST)
 
 
 def _free_name(wanted: str, taken: Container[str]) -> str:

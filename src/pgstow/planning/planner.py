@@ -1,13 +1,13 @@
 """Find the cheapest layout that meets a goal, or the fastest within a budget, and prove it.
 
-The linear programme knows capacities, sizes, prices and mean waits; what it cannot know (queueing,
-percentiles) the simulator checks afterwards. Where the check fails the programme is tightened and
+The placement problem knows capacities, sizes, prices and mean waits; what it cannot know (queueing,
+percentiles) the simulator checks afterwards. Where the check fails the problem is tightened and
 solved again. The bound comes from the programme before any tightening, so the gap printed counts
 all that tightening and rounding cost.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pgstow.model import (
     Goal,
@@ -22,8 +22,18 @@ from pgstow.model import (
 )
 from pgstow.planning.build import layout_of
 from pgstow.planning.candidates import PlanningCatalog, candidates, in_place_groups
-from pgstow.planning.needs import REST, TEMP, WAL, response_budget_us, units_at
-from pgstow.planning.problem import Problem, Solution, solve
+from pgstow.planning.needs import WAL, response_budget_us
+from pgstow.planning.placement import PlacementProblem, place
+from pgstow.planning.problem import (
+    Allowed,
+    Demands,
+    Limits,
+    Load,
+    Solution,
+    demands_of,
+    problem_at,
+    solution_of,
+)
 from pgstow.planning.reasons import reasons
 from pgstow.planning.shapes import Shape
 from pgstow.prediction import Workload, predict, workload_of
@@ -43,8 +53,8 @@ class Tightening:
     throughput: float = 1.0  # factor on the wanted TPS
     response: float = 1.0  # factor on the time a transaction may wait for I/O
     headroom: float = 0.0
-    alone: frozenset[str] = frozenset()
-    forbidden: frozenset[tuple[str, str]] = frozenset()
+    is_wal_alone: bool = False
+    wal_forbidden: frozenset[str] = frozenset()  # shapes
 
 
 @dataclass(slots=True)
@@ -57,33 +67,35 @@ class _Planner:
     workload: Workload
     shapes: tuple[Shape, ...]
     cap: HostCap
-    allowed: dict[str, frozenset[str]] = field(default_factory=dict)
+    demands: Demands
+    allowed: Allowed
 
-    def problem(self, tps: float, tight: Tightening) -> Problem | None:
+    def problem(self, tps: float, tight: Tightening) -> PlacementProblem | None:
         """The programme for a wanted TPS; None where the clients cannot reach it."""
         response_us = response_budget_us(self.workload, tps * tight.throughput)
         if response_us is None:
             return None
-        return Problem(
-            units=units_at(
-                tps * tight.throughput, self.profile, self.workload, self.shapes, self.allowed
-            ),
-            shapes=self.shapes,
+        limits = Limits(
             free_space=self.goal.free_space,
             headroom=min(0.9, self.goal.headroom + tight.headroom),
             response_us=response_us * tight.response,
-            host_iops=self.cap.iops,
-            host_bytes_per_s=self.cap.bytes_per_second,
+            host=self.cap,
             max_volumes=self.goal.max_volumes,
-            alone=tight.alone,
-            forbidden=tight.forbidden,
-            groups=in_place_groups(self.shapes),
+            is_wal_alone=tight.is_wal_alone,
         )
+        load = Load(tps * tight.throughput, self.profile, self.workload, self.demands)
+        allowed = replace(self.allowed, wal=self.allowed.wal - tight.wal_forbidden)
+        return problem_at(load, self.shapes, allowed, limits, in_place_groups(self.shapes))
 
     def solve(self, tps: float, tight: Tightening) -> Solution | None:
         """The cheapest solution for a wanted TPS."""
         problem = self.problem(tps, tight)
-        return None if problem is None else solve(problem)
+        return None if problem is None else self.solved(problem)
+
+    def solved(self, problem: PlacementProblem) -> Solution | None:
+        """The cheapest solution of one problem."""
+        placed = place(problem)
+        return None if placed is None else solution_of(problem, placed, self.demands)
 
     def check(self, layout: Layout) -> Prediction:
         """What the simulator says of a layout."""
@@ -106,9 +118,15 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
     workload = replace(seen, clients=_clients(seen, goal, present))
     shapes = candidates(profile.layout, goal, catalog)
     planner = _Planner(
-        profile, goal, catalog, workload, shapes, catalog.host_cap(profile.layout.host)
+        profile,
+        goal,
+        catalog,
+        workload,
+        shapes,
+        catalog.host_cap(profile.layout.host),
+        demands_of(profile, workload),
+        _allowed(profile, goal, shapes),
     )
-    planner.allowed = _allowed(profile, goal, shapes)
     if goal.budget_usd_month is None:
         tps = goal.tps or min(workload.transactions_per_second, present.performance.tps)
         found = _cheapest(planner, tps)
@@ -123,13 +141,13 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
         present=present,
         gap_pct=(price - bound) / bound * 100 if bound > 0 else 0.0,
         bound_usd_month=bound,
-        reasons=reasons(found.solution, found.problem),
+        reasons=reasons(found.solution, found.problem, planner.demands),
         warnings=(*catalog.check(found.layout), *_warnings(goal, found, seen, workload)),
     )
 
 
-def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> dict[str, frozenset[str]]:
-    """Which shapes a unit may lie on, where that is not all of the durable ones."""
+def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> Allowed:
+    """Which shapes may hold what."""
     data = profile.layout.postgres.data
     # No data directory moves to hard disks: it has what every transaction touches
     keeping = frozenset(
@@ -149,12 +167,14 @@ def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> dict[st
         wal = frozenset(
             s.key for s in shapes if s.key in wal and s.write_us_p99 <= goal.commit_p99_ms * 1e3
         )
-    allowed = {REST: keeping, WAL: wal, TEMP: frozenset(s.key for s in shapes)}
-    for relation in profile.server.relations:
-        allowed[str(relation.id)] = quick
-    for volume in profile.layout.volumes:
-        allowed[f"{REST} on {volume.name}"] = durable
-    return allowed
+    return Allowed(
+        rest=keeping,
+        wal=wal,
+        temp=frozenset(s.key for s in shapes),
+        read=quick,
+        unread=durable,
+        relations={},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +184,7 @@ class _Found:
     layout: Layout
     prediction: Prediction
     solution: Solution
-    problem: Problem
+    problem: PlacementProblem
     bound_usd: float
     tps: float
     tight: Tightening
@@ -176,7 +196,7 @@ def _cheapest(planner: _Planner, tps: float) -> _Found:
     bound: float | None = None
     for _ in range(_ATTEMPTS):
         problem = planner.problem(tps, tight)
-        solution = None if problem is None else solve(problem)
+        solution = None if problem is None else planner.solved(problem)
         if solution is None or problem is None:
             break
         bound = solution.bound_usd if bound is None else bound
@@ -203,11 +223,11 @@ def _tighten(
         return replace(tight, response=tight.response * _LESS_WAITING)
     commit = speed.commit_ms.p99
     if goal.commit_p99_ms is not None and commit is not None and commit > goal.commit_p99_ms:
-        if WAL not in tight.alone:
-            return replace(tight, alone=tight.alone | {WAL})
-        slow = next(s for s in planner.shapes if s.key == solution.shape_of[WAL])
-        as_slow = {(WAL, s.key) for s in planner.shapes if s.write_us_p99 >= slow.write_us_p99}
-        return replace(tight, forbidden=tight.forbidden | as_slow)
+        if not tight.is_wal_alone:
+            return replace(tight, is_wal_alone=True)
+        slow = next(s for s in planner.shapes if s.key == solution.single_shape[WAL])
+        as_slow = {s.key for s in planner.shapes if s.write_us_p99 >= slow.write_us_p99}
+        return replace(tight, wal_forbidden=tight.wal_forbidden | as_slow)
     read = speed.read_ms.p99 if speed.read_ms else None
     if goal.read_p99_ms is not None and read is not None and read > goal.read_p99_ms:
         return replace(tight, headroom=tight.headroom + 0.1)
@@ -255,7 +275,7 @@ def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:
     bound: float | None = None
     for _ in range(_ATTEMPTS):
         problem = planner.problem(tps, tight)
-        solution = None if problem is None else solve(problem)
+        solution = None if problem is None else planner.solved(problem)
         if solution is None or problem is None:
             return None
         bound = solution.bound_usd if bound is None else bound
@@ -289,15 +309,16 @@ def _conflict(planner: _Planner, tps: float, tight: Tightening) -> str:
             f"{work.clients} clients that use {work.cpu_us:,.0f} µs of {work.cores} cores per "
             "transaction cannot reach it on any disk; lower --tps"
         )
+    calm = planner.problem(tps, Tightening(throughput=tight.throughput))
     relaxed = {
-        "the instance's storage cap": replace(problem, host_iops=None, host_bytes_per_s=None),
+        "the instance's storage cap": replace(problem, host_kiops=None, host_mibps=None),
         "--max-volumes": replace(problem, max_volumes=len(problem.shapes)),
         "--headroom": replace(problem, headroom=0.0),
-        "the latency of the allowed types": replace(
-            problem, response_us=None, forbidden=frozenset(), alone=frozenset()
-        ),
+        "the latency of the allowed types": None
+        if calm is None
+        else replace(calm, response_ms=None),
     }
-    names = [name for name, one in relaxed.items() if solve(one) is not None]
+    names = [name for name, one in relaxed.items() if one is not None and place(one) is not None]
     if not names:
         return "several limits conflict; allow more types or ask for less"
     return f"what stands in the way: {', '.join(names)}"

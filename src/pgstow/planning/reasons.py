@@ -1,51 +1,124 @@
 """Why a plan is as it is: for each choice the next best one and what it would cost."""
 
-from dataclasses import replace
+from dataclasses import dataclass
+
+import numpy as np
 
 from pgstow.model import Reason
 from pgstow.planning.needs import REST
-from pgstow.planning.problem import Problem, Solution, Unit, solve
+from pgstow.planning.placement import BYTES, GIB, IOPS, PlacementProblem
+from pgstow.planning.placement.exact import Units, arrange
+from pgstow.planning.placement.problem import Bools, Floats, Ints
+from pgstow.planning.problem import Demands, Solution, single_keys
 from pgstow.planning.shapes import Shape
-from pgstow.units import MIB
 
 _MOST = 10  # choices explained one by one: the busiest units
+_PLACED_AGAIN = 50  # relations, the busiest and the largest, that may move to make room
+_WORTH_TRYING = 2_500  # units × shapes; beyond, stripes that are not bought are left out
+_GAP_USD = 0.005
 
 
-def reasons(solution: Solution, problem: Problem) -> tuple[Reason, ...]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Around:
+    """The singles and the relations that may move, around the load of all others."""
+
+    units: Units
+    base: Floats
+    base_usd: float  # what the moves of the others cost
+    chosen: Ints  # where each unit lies in the plan
+    names: tuple[str, ...]
+
+
+def reasons(solution: Solution, problem: PlacementProblem, demands: Demands) -> tuple[Reason, ...]:
     """Explain where each busy unit lies.
 
-    What was moved is planned again with that unit kept where it is now; what stayed, with that
-    unit moved away. The difference in price is the reason.
+    What was moved is placed again with that unit kept where it is now; what stayed, with that
+    unit moved away. The difference in price is the reason. The busiest and the largest relations
+    may move with it; all others stay as the plan has them.
     """
-    shapes = {shape.key: shape for shape in problem.shapes}
-    busiest = sorted(problem.units, key=lambda unit: -unit.needs[solution.shape_of[unit.key]].iops)
+    around = _around(solution, problem, demands)
+    iops = around.units.use[np.arange(len(around.chosen)), around.chosen, IOPS]
+    busiest = np.argsort(-iops, kind="stable")[:_MOST].tolist()
     return tuple(
-        _reason(unit, solution, problem, shapes)
-        for unit in busiest[:_MOST]
-        if not unit.key.startswith(REST)
+        _reason(unit, around, solution, problem) for unit in busiest if around.names[unit] != REST
     )
 
 
-def _reason(unit: Unit, solution: Solution, problem: Problem, shapes: dict[str, Shape]) -> Reason:
-    chosen = shapes[solution.shape_of[unit.key]]
-    need = unit.needs[chosen.key]
-    stays = _keeps(chosen, unit.current)
+def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> _Around:
+    items, singles = problem.items, problem.singles
+    lies = solution.placed.item_shape
+    own = np.einsum("iuk,ik->iu", problem.use_per_demand[lies], items.demand)
+    again = np.unique(
+        np.concatenate(
+            [np.argsort(-own[:, use], kind="stable")[:_PLACED_AGAIN] for use in (IOPS, GIB)]
+        )
+        if len(own) > _PLACED_AGAIN
+        else np.arange(len(own))
+    )
+    fixed = np.ones(len(own), dtype=bool)
+    fixed[again] = False
+    base = np.zeros((len(problem.shapes), own.shape[1]))
+    np.add.at(base, lies[fixed], own[fixed])
+    moved = problem.kinds.move_usd_per_gib[items.kind[fixed], lies[fixed]]
+    kind, mine = items.kind[again], items.demand[again]
+    use = np.einsum("cuk,ik->icu", problem.use_per_demand, mine)
+    count = singles.count
+    return _Around(
+        units=Units(
+            use=np.concatenate((singles.use, use)),
+            allowed=np.concatenate((singles.allowed, problem.kinds.allowed[kind])),
+            move_usd=np.concatenate(
+                (singles.move_usd, problem.kinds.move_usd_per_gib[kind] * mine[:, :1])
+            ),
+            alone=singles.alone,
+        ),
+        base=base,
+        base_usd=float((moved * items.demand[fixed, 0]).sum()),
+        chosen=np.concatenate((solution.placed.single_shape[:count], lies[again])),
+        names=(*single_keys(problem), *(str(demands.relations[i]) for i in again.tolist())),
+    )
+
+
+def _reason(unit: int, around: _Around, solution: Solution, problem: PlacementProblem) -> Reason:
+    shapes, name = problem.shapes, around.names[unit]
+    chosen = shapes[int(around.chosen[unit])]
+    use = around.units.use[unit, around.chosen[unit]]
+    stays = around.units.move_usd[unit] == 0
+    kept = bool(stays[around.chosen[unit]])
+    iops, gib = use[IOPS] * 1000, use[GIB]
     because = (
-        f"asks {need.iops:,.0f} IOPS and {need.bytes_per_s / MIB:,.1f} MiB/s of {unit.gib:,.2f} GiB"
-        f" ({need.iops / max(unit.gib, 0.01):,.0f} IOPS per GiB)"
+        f"asks {iops:,.0f} IOPS and {use[BYTES]:,.1f} MiB/s of {gib:,.2f} GiB"
+        f" ({iops / max(gib, 0.01):,.0f} IOPS per GiB)"
     )
-    here = frozenset(
-        (unit.key, shape.key) for shape in problem.shapes if _keeps(shape, unit.current) == stays
-    )
-    other = solve(replace(problem, forbidden=problem.forbidden | here))
+    allowed: Bools = around.units.allowed & _worth_trying(around, problem)
+    allowed[unit] = allowed[unit] & (stays != kept)
+    units = Units(around.units.use, allowed, around.units.move_usd, around.units.alone)
+    other = arrange(problem, units, around.base, gap_usd=_GAP_USD)
     if other is None:
-        what = "elsewhere" if stays else f"on {unit.current}"
-        return Reason(unit.key, chosen.label, because, f"none: {what} misses the goal", None)
-    elsewhere = shapes[other.shape_of[unit.key]].label
-    more = max(0.0, other.usd_month - solution.usd_month)
-    return Reason(unit.key, chosen.label, because, elsewhere, more)
+        what = "elsewhere" if kept else f"on {_home(shapes, stays)}"
+        return Reason(name, chosen.label, because, f"none: {what} misses the goal", None)
+    elsewhere = shapes[int(other.shape[unit])].label
+    more = max(0.0, other.usd_month + around.base_usd - solution.usd_month)
+    return Reason(name, chosen.label, because, elsewhere, more)
 
 
-def _keeps(shape: Shape, volume: str | None) -> bool:
-    """Whether a shape is a way to keep that volume."""
-    return shape.existing is not None and shape.existing.name == volume
+def _worth_trying(around: _Around, problem: PlacementProblem) -> Bools:
+    """All shapes where there is little to place; else those in use, kept ones and plain ones."""
+    shapes = problem.shapes
+    if len(around.names) * len(shapes) <= _WORTH_TRYING:
+        return np.ones(len(shapes), dtype=bool)
+    used = np.array(around.base.any(axis=1))
+    used[around.chosen] = True
+    plain = [s.existing is not None or (s.stripes == 1 and s.key.endswith("x1")) for s in shapes]
+    worth: Bools = used | np.array(plain)
+    return worth
+
+
+def _home(shapes: tuple[Shape, ...], stays: Bools) -> str:
+    """The volume that something lies on now."""
+    homes = (
+        shape.existing.name
+        for shape, here in zip(shapes, stays, strict=True)
+        if here and shape.existing
+    )
+    return next(homes, "its volume")

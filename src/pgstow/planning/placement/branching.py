@@ -16,6 +16,7 @@ from pgstow.planning.placement.problem import Bools, Floats, Placed
 from pgstow.planning.placement.recovery import recover
 
 _INTEGRAL = 1e-5
+_NOT_WORTH_USD = 0.10  # about what whole GiB cost, which no bound knows of
 _ROOT_ROUNDS, _ROUNDS = 30, 6
 _REPEATS = 5  # of rounds, until something is known of a node on which not everything has a place
 
@@ -66,7 +67,10 @@ class Search:
         return closed
 
     def _is_hopeless(self, bound: float) -> bool:
-        return self.best is not None and bound >= self.best.usd_month * (1 - self.gap)
+        if self.best is None:
+            return False
+        usd = self.best.usd_month
+        return bound >= usd - max(self.gap * usd, _NOT_WORTH_USD)
 
     def _relax(self, node: _Node) -> Relaxed:
         self.master.bound(node.lower, node.upper, node.fixed)

@@ -63,11 +63,12 @@ def arrange(
     is_open: Bools | None = None,
     gap_usd: float = 1e-6,
     nodes_max: int | None = None,
+    seconds_max: float = _SOLVE_SECONDS,
 ) -> Arranged | None:
     """The cheapest arrangement of ``units`` on top of ``base``, or None where there is none.
 
     With ``is_open`` the volumes bought are given; else they are found. The search ends at
-    ``gap_usd``, or at ``nodes_max``.
+    ``gap_usd``, ``nodes_max`` or ``seconds_max``.
     """
     shapes = len(problem.shapes)
     rows = UseRows(shapes, linked=False)
@@ -92,6 +93,7 @@ def arrange(
     _assign(programme, units, lies, linked=is_open is None)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
+    highs.setOptionValue("time_limit", seconds_max)
     if nodes_max is not None:
         highs.setOptionValue("mip_max_nodes", nodes_max)
     return _solved(highs, problem, programme, lies)
@@ -146,7 +148,6 @@ def _solved(
 ) -> Arranged | None:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
-    highs.setOptionValue("time_limit", _SOLVE_SECONDS)
     highs.setOptionValue("mip_rel_gap", 1e-9)
     highs.passModel(programme.model())
     highs.run()

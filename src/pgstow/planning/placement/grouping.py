@@ -12,7 +12,7 @@ from pgstow.planning.placement.problem import Floats, Ints, PlacementProblem
 
 _FEW, _SOME = 3_000, 30_000
 _LARGE = 40  # items of the largest size, and of the largest demand, that are groups of their own
-_SHARES = 4  # steps of each resource's share of the demand that is not size
+_SHARES = 2  # steps of each resource's share of the demand that is not size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,8 +73,8 @@ def _weights(demand: Floats) -> Floats:
 
 def _density_levels(items: int) -> int:
     if items <= _FEW:
-        return 10
-    return 20 if items <= _SOME else 40
+        return 8
+    return 16 if items <= _SOME else 24
 
 
 def _levels(gib: Floats, rates: Floats, levels: int) -> Ints:

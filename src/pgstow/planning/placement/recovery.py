@@ -23,8 +23,9 @@ from pgstow.planning.placement.problem import (
     PlacementProblem,
 )
 
-_CONTESTED = (80, 240, 700)  # how many are placed exactly; more only where fewer cannot be
-_NODES = (300, 2000, 10_000)
+_CONTESTED = (80, 240)  # how many are placed exactly; more only where fewer cannot be
+_NODES = (100, 1000)
+_SECONDS = (1.0, 4.0)
 _SHARE_MIN = 1e-9
 
 
@@ -43,10 +44,18 @@ def recover(master: Master, is_open: Bools, prices: Floats, gap_usd: float) -> P
     allowed = allowed & ~_taken_alone(master)
     rounded = _round(master, prices, allowed)
     ranked = _ranked(problem, groups, rounded, prices, allowed)
-    for contested_max, nodes in zip(_CONTESTED, _NODES, strict=True):
+    for contested_max, nodes, seconds in zip(_CONTESTED, _NODES, _SECONDS, strict=True):
         contested = ranked[:contested_max]
         units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
-        arranged = arrange(problem, units, base, is_open=is_open, gap_usd=gap_usd, nodes_max=nodes)
+        arranged = arrange(
+            problem,
+            units,
+            base,
+            is_open=is_open,
+            gap_usd=gap_usd,
+            nodes_max=nodes,
+            seconds_max=seconds,
+        )
         if arranged is not None:
             break
         if len(contested) == len(groups.order):
@@ -116,7 +125,7 @@ def _column_choice(master: Master, column: int, items: slice) -> Ints:
     where = master.assignment(column)
     if isinstance(where, int):
         return np.full(items.stop - items.start, where, dtype=np.int64)
-    return np.asarray(where[items], dtype=np.int64)
+    return where[items].astype(np.int64)
 
 
 def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
@@ -125,7 +134,7 @@ def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
     Items on which the options differ alike are taken in the order of what the first gains over
     the last, and cut where the shares say, by size as the prices measure it.
     """
-    shape = options[0].copy()
+    shape: Ints = options[0].copy()
     if not differs.any():
         return shape
     share = share / share.sum()

@@ -11,7 +11,7 @@ from pgstow.planning.placement.master import Master
 from pgstow.planning.placement.problem import USES, Placed, PlacementProblem
 
 _EXACT_MAX = 2_500  # units × shapes that HiGHS is given whole
-_GAP = 2e-4  # of the price, wanted; a quarter of it is what the search leaves
+_GAP = 2e-4  # of the price, wanted
 _NODES_MAX = 300
 
 
@@ -27,7 +27,7 @@ def place(
         return place_exactly(problem)
     groups = group(problem)
     master = Master(problem, groups)
-    search = Search(master, gap / 2, _NODES_MAX)
+    search = Search(master, 0.8 * gap, _NODES_MAX)
     bound = search.run()
     if search.best is None:
         return None

@@ -15,6 +15,7 @@ from pgstow.model import HostSpec, Layout, Placement, UserError, Volume
 from pgstow.units import GIB, MIB, TIB, Bytes, BytesPerSecond, Iops
 
 EC2 = HostSpec("ec2", "us-east-1", "r6i.2xlarge")
+RDS = ("rds-gp2", "rds-gp3", "rds-io1", "rds-io2", "rds-dlv")
 EBS = ("gp2", "gp3", "io1", "io2", "st1", "sc1")
 
 
@@ -48,7 +49,15 @@ def test_every_type_of_the_design_is_there(catalog: Catalog) -> None:
         "local-ssd",
         "local-nvme",
     ]
-    assert catalog.types("gce") == ()
+    assert tuple(kind.name for kind in catalog.types("rds")) == RDS
+    assert {kind.name for kind in catalog.types("gce")} == {
+        "pd-standard",
+        "pd-balanced",
+        "pd-ssd",
+        "hyperdisk-balanced",
+        "hyperdisk-extreme",
+    }
+    assert {kind.name for kind in catalog.types("azure")} == {"premium-ssd-v2", "ultra-disk"}
 
 
 def test_every_fact_has_a_source_and_a_date(catalog: Catalog) -> None:
@@ -323,7 +332,8 @@ def test_the_machines_own_disks_do_not_use_its_network_cap(catalog: Catalog) -> 
 
 @pytest.mark.parametrize("name", list(load().volume_types))
 def test_the_device_model_takes_every_type(catalog: Catalog, name: str) -> None:
-    iops = 1000 if name in ("io1", "io2") else None
+    kind = catalog.volume_type(name)
+    iops = 1000 if kind.provisioned_iops and kind.included_iops is None else None
     device = json.dumps(dataclasses.asdict(catalog.device(volume(name, 500, iops=iops))))
     cap = json.dumps(dataclasses.asdict(catalog.host_cap(EC2)))
     (done_ns,) = _native.trace(device, cap, [(0, "read", 100 * GIB, 8192)], 1)

@@ -100,8 +100,9 @@ def test_the_instance_must_be_known() -> None:
     )
 
 
-def test_a_platform_without_types_says_so() -> None:
-    assert "has none for it yet" in refusal(layout({}, host=HostSpec("gce")))
+def test_another_platforms_type_is_refused_with_those_it_has() -> None:
+    text = refusal(layout({}, host=HostSpec("gce")))
+    assert "gp3 is no volume type of platform gce; use one of: pd-standard, pd-balanced" in text
 
 
 def test_one_mount_holds_one_volume() -> None:
@@ -197,5 +198,7 @@ def test_an_instance_below_its_volumes_is_warned_of() -> None:
 def test_prices_that_are_assumed_or_unknown_are_warned_of() -> None:
     assert codes(layout({}, host=HostSpec("ec2"))) == ["region-assumed"]
     assert codes(layout({}, host=HostSpec("ec2", "af-south-1"))) == ["price-unknown"]
-    assert codes(layout({}, host=HostSpec("rds", "us-east-1"))) == ["rds"]
+    assert codes(layout({"type": "rds-gp3"}, host=HostSpec("rds", "us-east-1"))) == ["rds"]
+    assert codes(layout({"type": "pd-ssd"}, host=HostSpec("gce", "us-central1"))) == []
+    assert codes(layout({"type": "pd-ssd"}, host=HostSpec("gce", "mars"))) == ["price-unknown"]
     assert codes(layout({"type": "local-ssd"}, host=HostSpec("local"))) == []

@@ -28,7 +28,7 @@ def test_the_list_shows_every_type() -> None:
     text = run()
     for name in ("gp2", "gp3", "io1", "io2", "st1", "sc1", "instance-store", "local-nvme"):
         assert f"\n{name} " in text
-    assert "gp3               1 GiB–64 TiB       3,000–80,000" in text
+    assert "gp3 1 GiB–64 TiB 3,000–80,000 125–2,000" in " ".join(text.split())
 
 
 def test_the_list_is_data_too() -> None:
@@ -40,7 +40,7 @@ def test_the_list_is_data_too() -> None:
 
 def test_show_names_the_sources() -> None:
     text = run("show", "io2")
-    assert "botocore 1.44.5" in text
+    assert "AWS EC2 API model, botocore" in text
     assert "assumed" in text
     assert json.loads(run("show", "io2", "--json"))["name"] == "io2"
 
@@ -76,7 +76,7 @@ def test_price_by_lines() -> None:
     ("arguments", "says"),
     [
         (("show", "gp[b]3"), "no volume type 'gp[b]3'; did you mean gp3"),
-        (("--platform", "gce"), "no volume types of platform 'gce'"),
+        (("--platform", "vms"), "no volume types of platform 'vms'"),
         (("instances", "--match", "zz9"), "no instance type with 'zz9'"),
         (("price", "gp3", "--size", "500"), "--size: '500' is not a size"),
         (("price", "gp3", "--size", "500GiB", "--iops", "90000"), "--iops: 90,000 is over gp3's"),
@@ -101,3 +101,22 @@ def test_price_on_an_instance_says_what_binds() -> None:
     assert limits["sustained_iops"] == {"value": 12000, "binds": "instance baseline"}
     assert limits["burst_seconds"] == 1800
     assert "did you mean r6i" in run(*given, "--instance", "r6i.2xlarg", code=2)
+
+
+def test_anatomy_says_what_is_known_and_what_is_assumed() -> None:
+    text = run("anatomy", "gp3")
+    assert "0–399" in text
+    assert "1,350–1,749" in text
+    assert "no source divides" in text
+    answer = json.loads(run("anatomy", "gp3", "--json"))
+    assert answer["write_us_p50"] == 1800
+    assert {part["provenance"]["origin"] for part in answer["parts"]} == {"assumed"}
+
+
+def test_platforms_are_told_apart() -> None:
+    text = run("--platform", "rds")
+    assert "\nrds-gp3 " in text
+    assert "\ngp3 " not in text
+    assert "$117.50" in run("price", "rds-gp3", "--size", "500GiB", "--iops", "15000")
+    assert "unknown" in run("price", "rds-dlv", "--size", "1TiB")
+    assert "under rds-dlv's least, 1TiB" in run("price", "rds-dlv", "--size", "10GiB", code=2)

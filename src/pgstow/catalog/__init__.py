@@ -1,5 +1,6 @@
 """What volume types and instances offer and cost, from dated data files with a source each."""
 
+from pgstow.catalog.anatomy import Anatomy, Part
 from pgstow.catalog.catalog import Catalog
 from pgstow.catalog.effective import EffectiveLimits, Limit
 from pgstow.catalog.loading import load, load_shipped
@@ -10,6 +11,8 @@ from pgstow.catalog.types import (
     InstancePrice,
     IopsRule,
     PriceTier,
+    SnapshotPrice,
+    StripeRule,
     ThroughputByIops,
     ThroughputBySize,
     ThroughputRule,
@@ -19,6 +22,7 @@ from pgstow.catalog.types import (
 
 __all__ = [
     "DEFAULT_REGION",
+    "Anatomy",
     "BurstRule",
     "Catalog",
     "EffectiveLimits",
@@ -26,7 +30,10 @@ __all__ = [
     "InstancePrice",
     "IopsRule",
     "Limit",
+    "Part",
     "PriceTier",
+    "SnapshotPrice",
+    "StripeRule",
     "ThroughputByIops",
     "ThroughputBySize",
     "ThroughputRule",

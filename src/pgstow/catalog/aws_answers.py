@@ -18,7 +18,6 @@ from pgstow.units import MIB, Bytes, BytesPerSecond
 Answer = Mapping[str, Any]
 
 EBS_FAMILIES = ("Storage", "System Operation", "Provisioned Throughput")
-RDS_FAMILIES = ("Database Storage", "Provisioned IOPS", "Provisioned Throughput")
 # What a GetProducts request for instances is narrowed by; rows of other licences are left out.
 INSTANCE_FILTERS = {
     "operatingSystem": "Linux",

@@ -7,9 +7,16 @@ from datetime import date
 
 from pgstow.catalog import checks, limits, prices
 from pgstow.catalog.ageing import ageing
+from pgstow.catalog.anatomy import Anatomy, PartRule, anatomy
 from pgstow.catalog.effective import HOST_BURST_S, EffectiveLimits, effective_limits
 from pgstow.catalog.tables import LazyRows
-from pgstow.catalog.types import DEFAULT_REGION, Instance, InstancePrice, VolumeType
+from pgstow.catalog.types import (
+    DEFAULT_REGION,
+    Instance,
+    InstancePrice,
+    SnapshotPrice,
+    VolumeType,
+)
 from pgstow.model import Device, HostCap, HostSpec, Layout, Price, UserError, Volume, Warning
 from pgstow.units import Bytes, BytesPerSecond, Iops
 
@@ -30,6 +37,8 @@ class Catalog:
     instances: Mapping[str, Instance]
     instance_prices: Mapping[str, Mapping[str, InstancePrice]] = field(default_factory=dict)
     instance_tables: tuple[LazyRows[Instance], ...] = ()
+    snapshot_prices: Mapping[str, SnapshotPrice] = field(default_factory=dict)  # by region
+    anatomy_rules: Mapping[str, tuple[PartRule, ...]] = field(default_factory=dict)
     user_files: tuple[str, ...] = ()  # what of it is not the shipped catalog's
 
     def volume_type(self, name: str) -> VolumeType:
@@ -80,8 +89,14 @@ class Catalog:
         return limits.burst_seconds(self.volume_type(volume.type), volume)
 
     def host_instance(self, host: HostSpec) -> Instance | None:
-        """The instance type of a host, where it names one."""
-        return None if host.instance is None else self.instance(host.instance)
+        """The instance type of a host, where it names one that the catalog can have.
+
+        RDS's db.r6i.large is EC2's r6i.large; those of other providers are not in the catalog.
+        """
+        if host.instance is None or host.platform in ("gce", "azure"):
+            return None
+        is_rds = host.platform == "rds"
+        return self.instance(host.instance.removeprefix("db.") if is_rds else host.instance)
 
     def host_cap(self, host: HostSpec) -> HostCap:
         """The machine's own cap on network storage: sustained, and what it may burst to."""
@@ -120,9 +135,14 @@ class Catalog:
 
     def price(self, volume: Volume, host: HostSpec) -> Price:
         """What all members of a volume cost a month."""
-        if host.platform != "ec2":  # RDS has prices of its own, a local disk has none
+        kind = self.volume_type(volume.type)
+        if host.platform == "local" or host.platform not in kind.platforms:
             return Price(None)
-        return prices.volume_price(self.volume_type(volume.type), volume, host.region)
+        return prices.volume_price(kind, volume, host.region)
+
+    def anatomy(self, name: str) -> Anatomy:
+        """Where the time of a small write to a type goes."""
+        return anatomy(self.volume_type(name), self.anatomy_rules, self.volume_types)
 
     def layout_price(self, layout: Layout) -> Price:
         """What all volumes of a layout cost a month; the instance itself is not in it."""

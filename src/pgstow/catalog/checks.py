@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pgstow.catalog import beginnings
 from pgstow.catalog.limits import member_iops, member_throughput
+from pgstow.catalog.managed import as_sold
 from pgstow.catalog.prices import is_known
 from pgstow.catalog.types import DEFAULT_REGION, VolumeType, gib
 from pgstow.model import Layout, LayoutError, UserError, Volume, Warning
@@ -33,8 +34,11 @@ def check(catalog: "Catalog", layout: Layout) -> tuple[Warning, ...]:
     for volume in layout.volumes:
         kind = kinds[volume.name]
         _check_size(kind, volume)
-        _check_iops(kind, volume)
-        _check_throughput(kind, volume)
+        sold = as_sold(kind, volume)
+        _check_provisioning(kind, volume)
+        _check_iops(sold, volume)
+        _check_throughput(sold, volume)
+        _check_place(layout, volume, kind, kinds)
         beginnings.check_volume(kind, volume)
     beginnings.check_host(layout.host, instance)
     if instance is not None:
@@ -47,7 +51,7 @@ def _instance(catalog: "Catalog", layout: Layout) -> "Instance | None":
     if layout.host.instance is None:
         return None
     try:
-        return catalog.instance(layout.host.instance)
+        return catalog.host_instance(layout.host)
     except UserError as error:
         raise LayoutError(f"host.instance: {error.message}", error.remedy) from None
 
@@ -60,10 +64,9 @@ def _type(catalog: "Catalog", layout: Layout, volume: Volume) -> VolumeType:
         raise LayoutError(f"volumes.{volume.name}.type: {error.message}", error.remedy) from None
     if platform not in kind.platforms:
         names = [one.name for one in catalog.types(platform)]
-        offer = f"use one of: {', '.join(names)}" if names else "the catalog has none for it yet"
         raise LayoutError(
             f"volumes.{volume.name}.type: {volume.type} is no volume type of platform {platform}",
-            offer,
+            f"use one of: {', '.join(names)}",
         )
     return kind
 
@@ -103,6 +106,58 @@ def _check_size(kind: VolumeType, volume: Volume) -> None:
         up = format_exact_size(Bytes(-(-size // step) * step))
         why = f"{text} is no multiple of {format_exact_size(step)}, in which {kind.name} is sold"
         _refuse(volume, kind, "size", why=why, fix=f"use {up}")
+
+
+def _check_provisioning(kind: VolumeType, volume: Volume) -> None:
+    """Refuse IOPS and throughput below the size from which they may be set."""
+    least = kind.iops_rule.provisioned_from_bytes
+    if least is None or volume.size_bytes >= least:
+        return
+    for key, value in (("iops", volume.iops), ("throughput", volume.throughput)):
+        if value is not None:
+            why = f"cannot be set for {kind.name} of less than {format_exact_size(least)}"
+            fix = f"drop {key}, or use a size of at least {format_exact_size(least)}"
+            _refuse(volume, kind, key, why=why, fix=fix)
+
+
+def _check_place(
+    layout: Layout, volume: Volume, kind: VolumeType, kinds: dict[str, VolumeType]
+) -> None:
+    """Refuse what a volume may not hold, a stripe over one that the provider stripes, and so on."""
+    where = f"volumes.{volume.name}"
+    if layout.host.platform == "rds" and volume.stripes > 1:
+        raise LayoutError(f"{where}.stripes: RDS stripes by itself", "drop stripes")
+    others = [what for what in _contents(layout, volume) if what != "the WAL"]
+    if kind.holds == "wal" and others:
+        raise LayoutError(
+            f"{where}.type: {kind.name} holds the WAL alone, not {others[0]}",
+            "put only postgres.wal on it",
+        )
+    data = kinds.get(layout.postgres.data)
+    if kind.goes_with and data is not None and data.name not in kind.goes_with:
+        raise LayoutError(
+            f"{where}.type: {kind.name} goes with {' or '.join(kind.goes_with)} only, and the "
+            f"data are on {data.name} ({kind.facts['size'].source}, {kind.facts['size'].date})",
+            f"drop the volume, or use {kind.goes_with[-1]}",
+        )
+    if layout.host.platform == "rds" and kind.holds == "anything":
+        _check_single(layout, volume)
+
+
+def _check_single(layout: Layout, volume: Volume) -> None:
+    """RDS has one volume of data; only the WAL may have one of its own."""
+    if volume.name != layout.postgres.data and _contents(layout, volume):
+        raise LayoutError(
+            f"volumes.{volume.name}: RDS for PostgreSQL has one volume, and a Dedicated Log Volume "
+            "for the WAL beside it",
+            f"use only {layout.postgres.data}, and type rds-dlv for the WAL",
+        )
+
+
+def _contents(layout: Layout, volume: Volume) -> list[str]:
+    """All that lies on a volume, temporary files too."""
+    temp = ["temporary files"] if volume.name in layout.postgres.temp else []
+    return _durable_contents(layout, volume) + temp
 
 
 def _check_iops(kind: VolumeType, volume: Volume) -> None:
@@ -305,16 +360,14 @@ def _stripe_message(volume: Volume, kind: VolumeType) -> str:
 
 def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Warning]:
     host = layout.host
+    if host.platform == "local":
+        return
     if host.platform == "rds":
         yield Warning(
             "rds",
-            "RDS has prices of its own and stripes large volumes over four: limits are those of "
-            "one EBS volume, the price is unknown",
+            "prices of RDS storage are those of a Single-AZ instance; Multi-AZ costs twice that",
         )
-        return
-    if host.platform != "ec2":
-        return
-    if host.region is None:
+    if host.region is None and host.platform in ("ec2", "rds"):
         yield Warning(
             "region-assumed",
             "the layout names no region: prices are us-east-1's",
@@ -324,16 +377,19 @@ def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Wa
     if unknown:
         yield Warning(
             "price-unknown",
-            f"the catalog has no prices of {', '.join(unknown)} in {host.region}",
-            f"pgstow catalog update --region {host.region}",
+            f"the catalog has no prices of {', '.join(unknown)} in {host.region or 'its region'}",
+            f"pgstow catalog update --region {host.region}" if host.platform == "ec2" else "",
         )
     for volume in layout.volumes:
         kind = kinds[volume.name]
-        price = kind.price_in(host.region)
-        if price is not None and not is_known(kind, volume, price):
+        sold = as_sold(kind, volume)
+        price = sold.price_in(host.region)
+        if price is not None and not is_known(sold, volume, price):
             yield Warning(
                 "price-unknown",
                 f"the catalog does not know what the IOPS or the throughput of volume "
                 f"{volume.name} cost in {host.region or DEFAULT_REGION}",
-                f"pgstow catalog update --region {host.region or DEFAULT_REGION}",
+                f"pgstow catalog update --region {host.region or DEFAULT_REGION}"
+                if host.platform == "ec2"
+                else "",
             )

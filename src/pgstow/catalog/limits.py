@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pgstow.catalog.managed import as_striped
 from pgstow.catalog.types import VolumeType, gib
 from pgstow.model import Burst, Device, Mechanics, Member, Restore, Volume
 from pgstow.units import TIB
@@ -19,7 +20,7 @@ def member_iops(kind: VolumeType, volume: Volume) -> float | None:
     if volume.iops is not None:
         return volume.iops
     if rule.per_gib is not None:
-        return _between(rule.per_gib * gib(volume.size_bytes), rule.min, rule.max)
+        return _between(rule.base + rule.per_gib * gib(volume.size_bytes), rule.min, rule.max)
     return rule.included if rule.included is not None else rule.min
 
 
@@ -29,7 +30,8 @@ def member_throughput(kind: VolumeType, volume: Volume) -> float | None:
     if volume.throughput is not None:
         return volume.throughput
     if rule.per_tib is not None:
-        return _between(rule.per_tib * volume.size_bytes / TIB, rule.min, rule.max)
+        rate = rule.base + rule.per_tib * volume.size_bytes / TIB
+        return _between(rate, rule.min, rule.max)
     if rule.by_size:
         steps = [step.limit for step in rule.by_size if volume.size_bytes <= step.to_bytes]
         return steps[0] if steps else rule.by_size[-1].limit
@@ -62,6 +64,7 @@ def member_burst(kind: VolumeType, volume: Volume) -> Burst | None:
 
 def burst_seconds(kind: VolumeType, volume: Volume) -> float | None:
     """How long full credits last at the burst rate; None where the volume has no burst."""
+    volume = as_striped(kind, volume)
     burst = member_burst(kind, volume)
     if burst is None:
         return None
@@ -91,7 +94,8 @@ def member_restore(kind: VolumeType, volume: Volume) -> Restore | None:
 
 
 def device(kind: VolumeType, volume: Volume) -> Device:
-    """The volume as the device model takes it."""
+    """The volume as the device model takes it; a provider's own stripe is a stripe."""
+    volume = as_striped(kind, volume)
     return Device(
         name=volume.name,
         size_bytes=volume.total_bytes,

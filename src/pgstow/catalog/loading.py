@@ -16,7 +16,7 @@ from pgstow.catalog.tables import LazyRows, read_instance_prices, read_instances
 from pgstow.catalog.types import Instance, InstancePrice, TypePrice, VolumeType
 from pgstow.model import UserError
 
-TYPE_FILES = ("ebs.toml", "local.toml")
+TYPE_FILES = ("ebs.toml", "rds.toml", "gce.toml", "azure.toml", "local.toml", "anatomy.toml")
 PRICES_FILE = "prices.toml"
 INSTANCES_FILE = "ec2-instances.csv"
 INSTANCE_PRICES_FILE = "ec2-prices.csv"
@@ -116,6 +116,14 @@ def catalog_of(
             for region, found in by_region.items()
         },
         instance_tables=tables,
+        snapshot_prices={
+            region: row.price() for file in parsed for region, row in file.snapshots.items()
+        },
+        anatomy_rules={
+            way: tuple(row.rule() for row in rows)
+            for file in parsed
+            for way, rows in file.anatomy.items()
+        },
         user_files=user_files,
     )
 

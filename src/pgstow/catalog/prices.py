@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from pgstow.catalog.limits import member_iops
+from pgstow.catalog.managed import as_sold
 from pgstow.catalog.types import TypePrice, VolumeType, gib
 from pgstow.model import Price, Volume
 from pgstow.units import MIB
@@ -12,6 +13,7 @@ Line = tuple[str, float]
 
 def volume_price(kind: VolumeType, volume: Volume, region: str | None) -> Price:
     """The price of every member of a volume; unknown where the region's prices are not known."""
+    kind = as_sold(kind, volume)
     price = kind.price_in(region)
     if price is None:
         return Price(None)

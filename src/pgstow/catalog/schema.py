@@ -5,11 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from pgstow.catalog.anatomy import PartRule
 from pgstow.catalog.types import (
     BurstRule,
     IopsRule,
     PriceTier,
+    SnapshotPrice,
     SnapshotRule,
+    StripeRule,
     ThroughputByIops,
     ThroughputBySize,
     ThroughputRule,
@@ -68,6 +71,8 @@ class IopsRow(_Fact):
     max: Positive | None = None
     per_gib: Positive | None = None
     per_gib_max: Positive | None = None
+    base: Annotated[float, Field(ge=0)] = 0.0
+    provisioned_from: Size | None = None
 
     def rule(self) -> IopsRule:
         """The row as a rule."""
@@ -80,6 +85,8 @@ class IopsRow(_Fact):
             max=self.max,
             per_gib=self.per_gib,
             per_gib_max=self.per_gib_max,
+            base=self.base,
+            provisioned_from_bytes=self.provisioned_from,
         )
 
 
@@ -109,6 +116,7 @@ class ThroughputRow(_Fact):
     per_tib: Bandwidth | None = None
     by_iops: tuple[ByIopsRow, ...] = ()
     by_size: tuple[BySizeRow, ...] = ()
+    base: Bandwidth | None = None
 
     def rule(self) -> ThroughputRule:
         """The row as a rule."""
@@ -122,7 +130,19 @@ class ThroughputRow(_Fact):
             per_tib=self.per_tib,
             by_iops=tuple(ThroughputByIops(row.per_iops, row.max) for row in self.by_iops),
             by_size=tuple(ThroughputBySize(row.to, row.limit) for row in self.by_size),
+            base=self.base or 0.0,
         )
+
+
+class StripeRow(_Fact):
+    """From which size on a provider stripes by itself, and over how many."""
+
+    from_: Annotated[Size, Field(alias="from")]
+    members: Annotated[int, Field(gt=1)]
+
+    def rule(self) -> StripeRule:
+        """The row as a rule."""
+        return StripeRule(self.from_, self.members)
 
 
 class BurstRow(_Fact):
@@ -251,6 +271,17 @@ class PriceRow(_Fact):
         )
 
 
+class SnapshotPriceRow(_Fact):
+    """What snapshots cost in one region."""
+
+    usd_per_gib: Usd
+    archive_usd_per_gib: Usd | None = None
+
+    def price(self) -> SnapshotPrice:
+        """The row as a value."""
+        return SnapshotPrice(self.provenance, self.usd_per_gib, self.archive_usd_per_gib)
+
+
 class TypeRow(_Strict):
     """A volume type."""
 
@@ -266,6 +297,9 @@ class TypeRow(_Strict):
     durability: DurabilityRow
     burst: BurstRow | None = None
     mechanics: MechanicsRow | None = None
+    stripe: StripeRow | None = None
+    holds: Literal["anything", "wal"] = "anything"
+    goes_with: tuple[str, ...] = ()
 
     def volume_type(
         self, name: str, prices: dict[str, TypePrice], snapshot: SnapshotRow | None
@@ -273,6 +307,7 @@ class TypeRow(_Strict):
         """The row as a value, with its prices by region and how its file's types are restored."""
         groups: dict[str, _Fact | None] = {
             "size": self.size,
+            "stripe": self.stripe,
             "iops": self.iops,
             "throughput": self.throughput,
             "burst": self.burst,
@@ -300,7 +335,35 @@ class TypeRow(_Strict):
             prices=prices,
             mechanics=self.mechanics.mechanics() if self.mechanics else None,
             snapshot_rule=snapshot.rule() if snapshot else None,
+            stripe_rule=self.stripe.rule() if self.stripe else None,
+            holds=self.holds,
+            goes_with=self.goes_with,
             facts={k: f.provenance for k, f in groups.items() if f},
+        )
+
+
+class PartRow(_Fact):
+    """One part of the way of a write: a range, or how it follows from the type."""
+
+    where: Literal["kernel", "host", "network", "device", "provider"]
+    what: Text
+    us: tuple[Positive, Positive] | None = None
+    us_at_most_of: str | None = None
+    is_rest: bool = False
+    is_seek: bool = False
+    is_turn: bool = False
+
+    def rule(self) -> PartRule:
+        """The row as a rule."""
+        return PartRule(
+            where=self.where,
+            what=self.what,
+            provenance=self.provenance,
+            us=self.us,
+            at_most_of=self.us_at_most_of,
+            is_rest=self.is_rest,
+            is_seek=self.is_seek,
+            is_turn=self.is_turn,
         )
 
 
@@ -310,3 +373,5 @@ class CatalogFile(_Strict):
     types: dict[str, TypeRow] = {}
     snapshot: SnapshotRow | None = None
     prices: dict[str, dict[str, PriceRow]] = {}
+    snapshots: dict[str, SnapshotPriceRow] = {}
+    anatomy: dict[Literal["ebs", "cloud", "local"], tuple[PartRow, ...]] = {}

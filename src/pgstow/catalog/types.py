@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgstow.model import Latency, Mechanics, Provenance
+from pgstow.model.storage import Platform
 from pgstow.units import GIB, Bytes, BytesPerSecond
 
 DEFAULT_REGION = "us-east-1"  # whose prices stand where a layout names no region
@@ -35,6 +36,15 @@ class TypePrice:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotPrice:
+    """What a GiB of EBS snapshots costs a month in one region; None: not known."""
+
+    provenance: Provenance
+    usd_per_gib: float
+    archive_usd_per_gib: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class IopsRule:
     """The operations per second a type allows.
 
@@ -51,6 +61,8 @@ class IopsRule:
     max: float | None = None
     per_gib: float | None = None
     per_gib_max: float | None = None
+    base: float = 0.0  # what comes beside ``per_gib``
+    provisioned_from_bytes: Bytes | None = None  # below it nothing may be set; None: always
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,18 @@ class ThroughputRule:
     per_tib: BytesPerSecond | None = None
     by_iops: tuple[ThroughputByIops, ...] = ()
     by_size: tuple[ThroughputBySize, ...] = ()
+    base: float = 0.0  # what comes beside ``per_tib``
+
+
+@dataclass(frozen=True, slots=True)
+class StripeRule:
+    """A provider's own stripe: volumes from ``from_bytes`` on are made of ``members``.
+
+    The type's other rules are then those of one member.
+    """
+
+    from_bytes: Bytes
+    members: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +142,7 @@ class VolumeType:
 
     name: str
     title: str
-    platforms: tuple[str, ...]
+    platforms: tuple[Platform, ...]
     latency: Latency
     iops_rule: IopsRule
     throughput_rule: ThroughputRule
@@ -134,6 +158,9 @@ class VolumeType:
     facts: Mapping[str, Provenance]
     mechanics: Mechanics | None = None  # of a hard disk
     snapshot_rule: SnapshotRule | None = None
+    stripe_rule: StripeRule | None = None  # where the provider stripes by itself (RDS)
+    holds: Literal["anything", "wal"] = "anything"
+    goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
 
     @property
     def random_read_us(self) -> float:

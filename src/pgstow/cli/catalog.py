@@ -10,7 +10,7 @@ from pgstow.cli.output import console, print_json, print_warnings
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
-    from pgstow.catalog import Catalog, Instance, InstancePrice
+    from pgstow.catalog import Instance, InstancePrice, VolumeType
 
 catalog_app = typer.Typer(help="Show volume types, instances, limits and prices.")
 app.add_typer(catalog_app, name="catalog")
@@ -22,7 +22,10 @@ Region = Annotated[str, typer.Option("--region", help="Region of the prices.")]
 def list_types(
     context: typer.Context,
     platform: Annotated[
-        str, typer.Option("--platform", help="Only types of this platform: ec2, rds, local.")
+        str,
+        typer.Option(
+            "--platform", help="Only types of this platform: ec2, rds, gce, azure, local."
+        ),
     ] = "",
     region: Region = "us-east-1",
     json: Json = False,
@@ -39,12 +42,13 @@ def list_types(
     kinds = catalog.types(platform) if platform else tuple(catalog.volume_types.values())
     if not kinds:
         raise UserError(
-            f"the catalog has no volume types of platform {platform!r}", "use ec2, rds or local"
+            f"the catalog has no volume types of platform {platform!r}",
+            "use ec2, rds, gce, azure or local",
         )
     if json:
         print_json(kinds)
         return
-    _warn_of_region(catalog, region)
+    _warn_of_region(kinds, region)
     target = console()
     target.print(types_table(kinds))
     target.print()
@@ -55,7 +59,8 @@ def list_types(
         style="dim",
     )
     print_files(catalog)
-    print_warnings(age_warnings(catalog, HostSpec("ec2", region)))
+    if platform in ("", "ec2", "rds"):
+        print_warnings(age_warnings(catalog, HostSpec("ec2", region)))
 
 
 @catalog_app.command("show")
@@ -67,13 +72,14 @@ def show_type(
     from pgstow.catalog import load
     from pgstow.cli.catalog_tables import rules_table
 
-    kind = load().volume_type(name)
+    catalog = load()
+    kind = catalog.volume_type(name)
     if json:
         print_json(kind)
         return
     target = console()
     target.print(f"[bold]{kind.name}[/]  {kind.title}  (platforms: {', '.join(kind.platforms)})")
-    target.print(rules_table(kind))
+    target.print(rules_table(kind, catalog.snapshot_prices))
 
 
 @catalog_app.command("instances")
@@ -85,7 +91,7 @@ def list_instances(
     """List EC2 instance types and their caps. Example: pgstow catalog instances --match r6i"""
     from pgstow.catalog import load
     from pgstow.cli.catalog_sources import age_warnings, print_files
-    from pgstow.cli.catalog_tables import instances_table
+    from pgstow.cli.catalog_tables import instances_lines
     from pgstow.model import HostSpec
 
     catalog = load()
@@ -98,7 +104,7 @@ def list_instances(
     if json:
         print_json([_instance_answer(one, prices[one.name], region) for one in found])
         return
-    console().print(instances_table(found, prices))
+    typer.echo("\n".join(instances_lines(found, prices)))
     console().print(
         "MB are decimal. The second figure holds for 30 minutes a day. Prices are on demand, a "
         f"month of 730 hours in {region}. {found[0].provenance}",
@@ -124,10 +130,10 @@ def _instance_answer(
     }
 
 
-def _warn_of_region(catalog: "Catalog", region: str) -> None:
+def _warn_of_region(kinds: "tuple[VolumeType, ...]", region: str) -> None:
     from pgstow.model import Warning
 
-    known = sorted({name for kind in catalog.volume_types.values() for name in kind.prices})
-    if region not in known:
+    known = sorted({name for kind in kinds for name in kind.prices})
+    if known and region not in known:
         message = f"the catalog has no prices in region {region}"
         print_warnings([Warning("price-unknown", message, f"known are {', '.join(known)}")])

@@ -1,5 +1,6 @@
 """``pgstow catalog price``: what a volume costs a month, and what it can do on an instance."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,10 +13,10 @@ from pgstow.model.errors import LayoutError, UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pgstow.catalog import Catalog, EffectiveLimits, Limit
-    from pgstow.model import HostSpec, Price, Volume
+    from pgstow.catalog import Catalog, EffectiveLimits, Limit, VolumeType
+    from pgstow.model import HostSpec, Layout, Price, Volume
 
-_PRICE_WARNINGS = ("price-unknown", "stripe", "many-stripes")
+_SHOWN = ("price-unknown", "stripe", "many-stripes")
 
 
 @catalog_app.command("price")
@@ -37,7 +38,7 @@ def price_volume(
     """Price a volume. Example: pgstow catalog price gp3 --size 500GiB --iops 6000"""
     from pgstow.catalog import load
     from pgstow.cli.catalog_sources import age_warnings, print_files
-    from pgstow.model import HostSpec, Layout, Placement
+    from pgstow.model import HostSpec
 
     catalog = load()
     kind = catalog.volume_type(name)
@@ -45,9 +46,12 @@ def price_volume(
         catalog.instance(instance)
     try:
         volume = _volume(name, size, iops, throughput, stripes)
-        host = HostSpec("ec2" if "ec2" in kind.platforms else "local", region, instance)
-        layout = Layout(host, (volume,), Placement(data="volume", wal="volume"))
-        warnings = [one for one in catalog.check(layout) if one.code in _PRICE_WARNINGS]
+        host = HostSpec(kind.platforms[0], region, instance)
+        found = catalog.check(_layout(volume, kind, host))
+        shown = (
+            () if kind.goes_with else _SHOWN
+        )  # of the volume asked for, not of what it goes with
+        warnings = [warning for warning in found if warning.code in shown]
     except LayoutError as error:
         raise UserError(error.message.replace("volumes.volume.", "--"), error.remedy) from None
     price = catalog.price(volume, host)
@@ -62,6 +66,17 @@ def price_volume(
         )
     print_files(catalog)
     print_warnings([*warnings, *age_warnings(catalog, host)])
+
+
+def _layout(volume: "Volume", kind: "VolumeType", host: "HostSpec") -> "Layout":
+    """The volume alone, or with the data that it must go with."""
+    from pgstow.model import Layout, Placement
+
+    if not kind.goes_with:
+        return Layout(host, (volume,), Placement(data="volume", wal="volume"))
+    data = _volume(kind.goes_with[-1], "400GiB", 1000, None, 1)
+    data = replace(data, name="data", mount="/data")
+    return Layout(host, (data, volume), Placement(data="data", wal="volume"))
 
 
 def _volume(

@@ -1,13 +1,13 @@
 """The tables of ``pgstow catalog``: types, prices, rules with their sources, instances."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from rich.table import Table
 
-    from pgstow.catalog import Instance, InstancePrice, VolumeType
+    from pgstow.catalog import Instance, InstancePrice, SnapshotPrice, VolumeType
     from pgstow.model import Latency
 
 
@@ -16,7 +16,8 @@ def types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
 
     table = Table(box=None, pad_edge=False)
     for title in ("type", "size", "IOPS", "MiB/s", "read, write"):
-        table.add_column(title, justify="left" if title == "type" else "right", no_wrap=True)
+        justify: Literal["left", "right"] = "left" if title == "type" else "right"
+        table.add_column(title, justify=justify, no_wrap=title not in ("IOPS", "MiB/s"))
     for kind in kinds:
         table.add_row(
             kind.name,
@@ -42,7 +43,9 @@ def prices_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
 
 def _percent(kind: "VolumeType") -> str:
     rate = kind.annual_failure_rate
-    return "with host" if rate is None else f"{rate * 100:g} %"
+    if rate is None:
+        return "with host" if kind.is_ephemeral else "unknown"
+    return f"{rate * 100:g} %"
 
 
 def _size_range(kind: "VolumeType") -> str:
@@ -55,7 +58,10 @@ def _size_range(kind: "VolumeType") -> str:
 
 def _iops_range(kind: "VolumeType") -> str:
     if kind.iops_per_gib is not None:
-        return f"{kind.iops_per_gib:g}/GiB, {kind.min_iops:,.0f}–{kind.max_iops:,.0f}"
+        base = f"{kind.iops_rule.base:,.0f} + " if kind.iops_rule.base else ""
+        low = "" if kind.min_iops is None else f"{kind.min_iops:,.0f}–"
+        most = f"{low}{kind.max_iops:,.0f}" if low else f"to {kind.max_iops:,.0f}"
+        return f"{base}{kind.iops_per_gib:g}/GiB, {most}"
     if kind.provisioned_iops:
         return f"{kind.included_iops or kind.min_iops:,.0f}–{kind.max_iops:,.0f}"
     return "no limit" if kind.included_iops is None else f"{kind.included_iops:,.0f}"
@@ -69,7 +75,9 @@ def _throughput_range(kind: "VolumeType") -> str:
     if high is None:
         return "no limit"
     if kind.throughput_per_gib is not None:
-        return f"{kind.throughput_per_gib * 1024 / MIB:g}/TiB, to {high / MIB:,.0f}"
+        base = kind.throughput_rule.base / MIB
+        start = f"{base:,.0f} + " if base else ""
+        return f"{start}{kind.throughput_per_gib * 1024 / MIB:g}/TiB, to {high / MIB:,.0f}"
     if low is not None and low < high:
         return f"{low / MIB:,.0f}–{high / MIB:,.0f}"
     return f"to {high / MIB:,.0f}"
@@ -96,10 +104,11 @@ def _us(microseconds: float) -> str:
     return f"{microseconds / 1000:g} ms"
 
 
-def rules_table(kind: "VolumeType") -> "Table":
+def rules_table(kind: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") -> "Table":
     """One row for each group of facts, with its source; then the prices by region."""
     from rich.table import Table
 
+    from pgstow.catalog.prices import format_unit_price
     from pgstow.units import format_size
 
     latency = kind.latency
@@ -108,6 +117,7 @@ def rules_table(kind: "VolumeType") -> "Table":
         "iops": f"{_iops_range(kind)}, of up to {format_size(kind.io_unit_bytes)} each",
         "throughput": f"{_throughput_range(kind)} MiB/s",
         "burst": _burst_text(kind),
+        "stripe": _stripe_text(kind),
         "latency": f"read {_us(latency.read_us_p50)}, p99 {_us(latency.read_us_p99)}; "
         f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}"
         + _by_size_text(latency),
@@ -125,6 +135,11 @@ def rules_table(kind: "VolumeType") -> "Table":
         table.add_row(key, says[key], str(fact))
     for region, price in kind.prices.items():
         table.add_row(f"price {region}", _price_text(kind, region), str(price.provenance))
+    for region, one in snapshots.items() if kind.snapshot_rule is not None else ():
+        archive = one.archive_usd_per_gib
+        more = "" if archive is None else f", {format_unit_price(archive)} in the archive"
+        text = f"{format_unit_price(one.usd_per_gib)}/GiB{more}"
+        table.add_row(f"snapshots {region}", text, str(one.provenance))
     return table
 
 
@@ -163,6 +178,15 @@ def _beginning_texts(kind: "VolumeType") -> dict[str, str]:
     return says
 
 
+def _stripe_text(kind: "VolumeType") -> str:
+    from pgstow.units import format_size
+
+    rule = kind.stripe_rule
+    if rule is None:
+        return "none"
+    return f"{rule.members} volumes from {format_size(rule.from_bytes)}; limits are of one of them"
+
+
 def _burst_text(kind: "VolumeType") -> str:
     from pgstow.units import TIB, format_rate, format_size
 
@@ -175,32 +199,35 @@ def _burst_text(kind: "VolumeType") -> str:
     return f"{format_rate(rule.rate_per_tib or 0)} per TiB from {credits_tib} per TiB"
 
 
-def instances_table(
+def instances_lines(
     instances: "list[Instance]", prices: "Mapping[str, InstancePrice | None]"
-) -> "Table":
-    """Instances with their caps, disks and prices by name; an unknown price is said to be so."""
-    from rich.table import Table
+) -> "Iterator[str]":
+    """Instances with their caps, disks and prices by name; an unknown price is said to be so.
 
+    Plain lines: a table of rich's takes a second for all that there are.
+    """
     from pgstow.units import format_size, format_usd
 
-    table = Table(box=None, pad_edge=False)
     titles = ("instance", "vCPU", "memory", "EBS IOPS", "EBS MB/s", "volumes", "disks", "$/month")
-    for title in titles:
-        is_name = title == "instance"
-        table.add_column(title, justify="left" if is_name else "right", no_wrap=is_name)
+    rows = [titles]
     for one in instances:
         price = prices[one.name]
-        table.add_row(
-            one.name,
-            str(one.vcpus),
-            format_size(one.memory_bytes),
-            _pair(one.baseline_iops, one.max_iops),
-            _pair(_mb(one.baseline_bytes_per_second), _mb(one.max_bytes_per_second)),
-            "unknown" if one.max_attachments is None else str(one.max_attachments),
-            _disks(one),
-            format_usd(None if price is None else price.usd_month),
+        rows.append(
+            (
+                one.name,
+                str(one.vcpus),
+                format_size(one.memory_bytes),
+                _pair(one.baseline_iops, one.max_iops),
+                _pair(_mb(one.baseline_bytes_per_second), _mb(one.max_bytes_per_second)),
+                "unknown" if one.max_attachments is None else str(one.max_attachments),
+                _disks(one),
+                format_usd(None if price is None else price.usd_month),
+            )
         )
-    return table
+    widths = [max(len(row[column]) for row in rows) for column in range(len(titles))]
+    for row in rows:
+        name, *rest = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join((row[0].ljust(len(name)), *rest))
 
 
 def _disks(one: "Instance") -> str:

@@ -3,12 +3,19 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 
-def run(*arguments: str, code: int = 0, data: str = "/nonexistent") -> str:
-    done = subprocess.run(
+def run(*arguments: str, code: int = 0) -> str:
+    done = started(*arguments)
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def started(*arguments: str, data: str = "/nonexistent") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-c", "from pgstow.cli import main; main()", "catalog", *arguments],
         capture_output=True,
         text=True,
@@ -20,8 +27,6 @@ def run(*arguments: str, code: int = 0, data: str = "/nonexistent") -> str:
             "XDG_DATA_HOME": data,
         },
     )
-    assert done.returncode == code, done.stderr
-    return done.stderr if code else done.stdout
 
 
 def test_the_list_shows_every_type() -> None:
@@ -120,3 +125,25 @@ def test_platforms_are_told_apart() -> None:
     assert "$117.50" in run("price", "rds-gp3", "--size", "500GiB", "--iops", "15000")
     assert "unknown" in run("price", "rds-dlv", "--size", "1TiB")
     assert "under rds-dlv's least, 1TiB" in run("price", "rds-dlv", "--size", "10GiB", code=2)
+
+
+def test_an_old_catalog_is_a_warning_with_the_command_that_refreshes_it(tmp_path: Path) -> None:
+    directory = tmp_path / "pgstow/catalog"
+    directory.mkdir(parents=True)
+    row = 'usd_per_gib = 0.07\nsource = "a test"\ndate = "2019-03-01"\n'
+    (directory / "prices.toml").write_text(f"[prices.us-east-1.gp3]\n{row}")
+    for arguments in ((), ("sources",), ("price", "gp3", "--size", "100GiB")):
+        done = started(*arguments, data=str(tmp_path))
+        assert done.returncode == 0
+        assert (
+            "warning: the catalog is older than 6 months: volume prices in us-east-1 of 2019"
+            in (done.stderr)
+        )
+        assert "pgstow catalog update --region us-east-1" in done.stderr
+        assert f"Over the shipped catalog: {directory}/prices.toml" in done.stdout
+    broken = directory / "prices.toml"
+    broken.write_text("[prices")
+    done = started("price", "gp3", "--size", "100GiB", data=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"pgstow: {broken}: ")
+    assert done.stderr.count("\n") == 1

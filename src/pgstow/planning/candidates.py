@@ -118,6 +118,10 @@ def _shape(
     if kind.provisioned_throughput and price.usd_per_mibps is None:
         rate_most = rate  # what has no known price is not proposed
     most = min(most, price.iops_known_to or math.inf)
+    if kind.provisioned_iops and not price.iops_tiers:
+        if kind.included_iops is None:
+            return None  # it cannot be bought without IOPS, whose price is not known
+        most = included
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
     return Shape(
         key=name,

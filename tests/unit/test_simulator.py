@@ -169,3 +169,53 @@ def test_other_threads_run_meanwhile() -> None:
         turns += 1
     thread.join()
     assert turns > 10_000  # with the interpreter held there would be none
+
+
+def test_even_reads_vary_less_than_poisson_ones() -> None:
+    source = {"device": 0, "per_transaction": 1.5}
+    poisson = simulate(wal=None, clients=4, reads=[source])
+    even = simulate(wal=None, clients=4, reads=[source | {"is_even": True}])
+    reads = [answer["devices"][0]["reads_per_s"] / answer["tps"] for answer in (poisson, even)]
+    assert reads == pytest.approx([1.5, 1.5], rel=0.02)
+    assert even["latency_ms"]["p99"] < 0.75 * poisson["latency_ms"]["p99"]
+
+
+def test_an_open_load_takes_its_share() -> None:
+    open_load = {"device": 0, "per_second": 1000.0, "bytes": 8192}
+    alone, beside = simulate(), simulate(open=[open_load])
+    assert beside["tps"] == pytest.approx(2 / 3 * alone["tps"], rel=0.06)
+    reads = beside["devices"][0]["reads_per_s"] - 1.7 * beside["tps"]
+    assert reads == pytest.approx(1000, rel=0.06)
+
+
+def test_writes_in_batches_make_reads_wait_longer_now_and_then() -> None:
+    def p99(batch: int) -> float:
+        writes = {"device": 0, "per_transaction": 0.5, "bytes": 8192, "batch": batch}
+        answer = simulate(clients=64, background_writes=[writes], background_depth=512)
+        found: float = answer["read_ms"]["p99"]
+        return found
+
+    assert p99(512) > 3 * p99(1)
+
+
+def test_a_commit_delay_makes_groups_larger_where_siblings_are_under_way() -> None:
+    wal = config()["wal"]
+    plain, delayed, alone = (
+        simulate(wal=wal | delay)
+        for delay in (
+            {},
+            {"commit_delay_us": 3000.0, "commit_siblings": 5},
+            {"commit_delay_us": 3000.0, "commit_siblings": 32},
+        )
+    )
+    assert delayed["commits_per_flush"] > 1.2 * plain["commits_per_flush"]
+    assert alone["commits_per_flush"] == pytest.approx(plain["commits_per_flush"])
+
+
+def test_what_passes_between_flushes_lowers_their_rate() -> None:
+    wal = {"device": 0, "write_fraction": 1.0, "bytes_per_transaction": 900}
+    plain = simulate(reads=[], wal=wal)
+    slower = simulate(reads=[], wal=wal | {"handover_us": 500.0})
+    assert 1 / slower["flushes_per_s"] - 1 / plain["flushes_per_s"] == pytest.approx(
+        500e-6, rel=0.1
+    )

@@ -9,11 +9,13 @@ pub enum Event {
     Thought(u32),
     Computed(u32),
     Accessed(u32),
+    WalLed,
     WalWritten,
     WalSynced,
     PeriodBegins(u32),
     SpreadDue(u32),
     BackgroundWritten(u32),
+    OpenDue(u32),
 }
 
 /// Events in order of time; those of equal times in the order in which they were scheduled.

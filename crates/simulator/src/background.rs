@@ -4,9 +4,11 @@
 #[derive(Debug)]
 pub struct Pace {
     pub period_ns: u64, // 0: at once
+    batch: u64,
     depth: u32,
     in_flight: u32,
     due: u64,       // to be written as soon as the depth allows
+    gathered: u64,  // of a batch that is not whole
     collected: u64, // of this period, for the next
     spread: u64,    // of the last period, not yet due
     interval_ns: u64,
@@ -14,12 +16,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(period_ns: u64, depth: u32) -> Pace {
+    pub fn new(period_ns: u64, depth: u32, batch: u32) -> Pace {
         Pace {
             period_ns,
+            batch: batch.into(),
             depth,
             in_flight: 0,
             due: 0,
+            gathered: 0,
             collected: 0,
             spread: 0,
             interval_ns: 0,
@@ -32,10 +36,20 @@ impl Pace {
     /// The first period has no predecessor whose writes it could make: its own stand for them.
     pub fn dirty(&mut self) {
         if self.period_ns == 0 {
-            self.due += 1;
+            self.gather();
         } else {
             self.collected += 1;
-            self.due += u64::from(self.is_first);
+            if self.is_first {
+                self.gather();
+            }
+        }
+    }
+
+    /// One write more is to be made; those of a batch are due together.
+    fn gather(&mut self) {
+        self.gathered += 1;
+        if self.gathered >= self.batch {
+            self.due += std::mem::take(&mut self.gathered);
         }
     }
 
@@ -49,7 +63,7 @@ impl Pace {
 
     /// A spread write is due now. Says how long until the next one.
     pub fn fall_due(&mut self) -> Option<u64> {
-        self.due += 1;
+        self.gather();
         self.spread -= 1;
         (self.spread > 0).then_some(self.interval_ns)
     }
@@ -81,7 +95,7 @@ mod tests {
 
     #[test]
     fn writes_without_a_period_go_at_once_up_to_the_depth() {
-        let mut pace = Pace::new(0, 2);
+        let mut pace = Pace::new(0, 2, 1);
         (0..3).for_each(|_| pace.dirty());
         assert_eq!(
             [pace.begin(), pace.begin(), pace.begin()],
@@ -93,8 +107,19 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_is_due_together() {
+        let mut pace = Pace::new(0, 16, 3);
+        (0..2).for_each(|_| pace.dirty());
+        assert!(!pace.begin());
+        pace.dirty();
+        assert_eq!(pace.backlog(), 3);
+        assert!((0..3).all(|_| pace.begin()));
+        assert!(!pace.begin());
+    }
+
+    #[test]
     fn a_period_writes_what_the_last_one_collected() {
-        let mut pace = Pace::new(1000, 16);
+        let mut pace = Pace::new(1000, 16, 1);
         (0..4).for_each(|_| pace.dirty());
         assert_eq!(pace.backlog(), 4); // the first period's
         while pace.begin() {}

@@ -41,9 +41,12 @@ pub struct Config {
     pub background_depth: u32,
     #[serde(default)]
     pub wal: Option<Wal>,
+    #[serde(default)]
+    pub open: Vec<Open>,
 }
 
-/// I/O that the client waits for: a Poisson number with this mean in each transaction.
+/// I/O that the client waits for: a Poisson number with this mean in each transaction, or with
+/// `is_even` the two whole numbers next to it, as of a transaction that always does the same.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
@@ -53,6 +56,8 @@ pub struct Access {
     pub bytes: u32,
     #[serde(default)]
     pub sequential: bool,
+    #[serde(default)]
+    pub is_even: bool,
 }
 
 /// A kind of transaction. `cpu_us` of `None`: as the whole configuration says.
@@ -68,7 +73,8 @@ pub struct Class {
     pub cpu_us: Option<f64>,
 }
 
-/// Writes nobody waits for; with a period they are spread over the next one, as a checkpoint is.
+/// Writes nobody waits for, begun when so many have come together (`*_flush_after`); with a period
+/// they are spread over the next one, as a checkpoint is.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
@@ -78,9 +84,28 @@ pub struct Background {
     pub bytes: u32,
     #[serde(default)]
     pub period_s: f64,
+    #[serde(default = "one")]
+    pub batch: u32,
 }
 
-/// The write-ahead log. `overhead_us` is what a sync takes beside the device.
+/// I/O that comes whatever the clients do, as a backup's or a replica's: so many requests a second
+/// at exponential intervals.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Open {
+    pub device: usize,
+    pub per_second: f64,
+    #[serde(default = "page")]
+    pub bytes: u32,
+    #[serde(default)]
+    pub writes: bool,
+    #[serde(default)]
+    pub sequential: bool,
+}
+
+/// The write-ahead log. `overhead_us` is what a sync takes beside the device, `handover_us` what
+/// passes from one flush to the next that is waited for, and `commit_delay_us` what a leader waits
+/// for others to join where at least `commit_siblings` other transactions are under way.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wal {
@@ -90,6 +115,12 @@ pub struct Wal {
     pub bytes_per_transaction: f64,
     #[serde(default)]
     pub overhead_us: f64,
+    #[serde(default)]
+    pub handover_us: f64,
+    #[serde(default)]
+    pub commit_delay_us: f64,
+    #[serde(default)]
+    pub commit_siblings: u32,
 }
 
 fn one() -> u32 {
@@ -140,6 +171,12 @@ impl Config {
             let at = format!("background_writes[{index}]");
             self.check_source(&at, source.device, source.bytes, source.per_transaction)?;
             range(&format!("{at}.period_s"), source.period_s, 0.0, SECONDS_MAX)?;
+            range(&format!("{at}.batch"), source.batch.into(), 1.0, 1e9)?;
+        }
+        for (index, open) in self.open.iter().enumerate() {
+            let at = format!("open[{index}]");
+            self.check_source(&at, open.device, open.bytes, 0.0)?;
+            range(&format!("{at}.per_second"), open.per_second, 0.0, 1e9)?;
         }
         self.check_classes()?;
         if let Some(wal) = &self.wal {
@@ -152,6 +189,13 @@ impl Config {
                 1e12,
             )?;
             range("wal.overhead_us", wal.overhead_us, 0.0, MICROSECONDS_MAX)?;
+            range("wal.handover_us", wal.handover_us, 0.0, MICROSECONDS_MAX)?;
+            range(
+                "wal.commit_delay_us",
+                wal.commit_delay_us,
+                0.0,
+                MICROSECONDS_MAX,
+            )?;
         }
         Ok(())
     }

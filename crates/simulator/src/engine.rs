@@ -2,12 +2,12 @@
 
 use crate::agenda::{Agenda, Event};
 use crate::background::Pace;
-use crate::config::{Class, Config};
+use crate::config::{Background, Class, Config};
 use crate::devices::Devices;
 use crate::output::{Counts, Latency, Output};
 use crate::sources::{Choice, Sources};
 use crate::stats::Window;
-use crate::wal::{Commit, Flush, Wal};
+use crate::wal::{Commit, Wal};
 use pgstow_device::{Operation, OperationKind};
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1};
@@ -21,7 +21,7 @@ const EVENTS_AT_ONE_TIME_MAX: u64 = 50_000_000;
 struct Client {
     class: usize,
     started_ns: u64,
-    accesses_left: u32,
+    accesses: Vec<u32>, // still to be made, the next one last
     slice_mean_ns: f64,
     commits: bool,
 }
@@ -37,6 +37,9 @@ struct LogState {
     wal: Wal,
     device: usize,
     overhead_ns: u64,
+    handover_ns: u64,
+    commit_delay_ns: u64,
+    commit_siblings: u32,
     flush_began_ns: u64,
     write_ended_ns: u64,
 }
@@ -61,9 +64,11 @@ pub struct Engine<'a> {
     classes: Vec<ClassState>,
     log: Option<LogState>,
     background: Sources,
+    open: Sources,
     paces: Vec<Pace>,
     counts: Counts,
     committed: Vec<Commit>,
+    under_way: u32, // transactions
 }
 
 impl<'a> Engine<'a> {
@@ -80,7 +85,10 @@ impl<'a> Engine<'a> {
             .map(|device| device.size_bytes)
             .collect();
         let classes = classes_of(config);
-        let pace = |period_s: f64| Pace::new(nanoseconds(period_s * 1e6), config.background_depth);
+        let pace = |write: &Background| {
+            let period_ns = nanoseconds(write.period_s * 1e6);
+            Pace::new(period_ns, config.background_depth, write.batch)
+        };
         Ok(Engine {
             config,
             now_ns: 0,
@@ -106,17 +114,18 @@ impl<'a> Engine<'a> {
                 wal: Wal::new(sizes[wal.device], wal.bytes_per_transaction),
                 device: wal.device,
                 overhead_ns: nanoseconds(wal.overhead_us),
+                handover_ns: nanoseconds(wal.handover_us),
+                commit_delay_ns: nanoseconds(wal.commit_delay_us),
+                commit_siblings: wal.commit_siblings,
                 flush_began_ns: 0,
                 write_ended_ns: 0,
             }),
             background: Sources::background(&config.background_writes, &sizes),
-            paces: config
-                .background_writes
-                .iter()
-                .map(|write| pace(write.period_s))
-                .collect(),
+            open: Sources::open(&config.open, &sizes),
+            paces: config.background_writes.iter().map(pace).collect(),
             counts: Counts::new(config, window),
             committed: Vec::new(),
+            under_way: 0,
         })
     }
 
@@ -124,6 +133,9 @@ impl<'a> Engine<'a> {
     pub fn run(mut self, go_on: &mut dyn FnMut() -> Result<(), String>) -> Result<Output, String> {
         for client in 0..self.config.clients {
             self.think(client);
+        }
+        for index in (0..).take(self.config.open.len()) {
+            self.wait_for_open(index);
         }
         for (index, write) in (0..).zip(&self.config.background_writes) {
             if write.period_s > 0.0 {
@@ -161,6 +173,7 @@ impl<'a> Engine<'a> {
                 self.after_slice(client);
             }
             Event::Accessed(client) => self.compute(client),
+            Event::WalLed => self.write_wal(),
             Event::WalWritten => self.sync_wal(),
             Event::WalSynced => self.finish_flush(),
             Event::PeriodBegins(index) => {
@@ -180,6 +193,11 @@ impl<'a> Engine<'a> {
                 }
                 self.write_background(index);
             }
+            Event::OpenDue(index) => {
+                let (device, operation) = self.open.next(index as usize, &mut self.random);
+                self.devices.submit(self.now_ns, device, operation);
+                self.wait_for_open(index);
+            }
             Event::BackgroundWritten(index) => {
                 self.paces[index as usize].end();
                 self.write_background(index);
@@ -192,6 +210,15 @@ impl<'a> Engine<'a> {
         (unit * mean_ns) as u64
     }
 
+    fn wait_for_open(&mut self, index: u32) {
+        let rate_per_s = self.config.open[index as usize].per_second;
+        if rate_per_s > 0.0 {
+            let wait_ns = self.exponential(1e9 / rate_per_s);
+            self.agenda
+                .schedule(self.now_ns + wait_ns, Event::OpenDue(index));
+        }
+    }
+
     fn think(&mut self, client: u32) {
         let wait_ns = self.exponential(self.config.think_us * 1e3);
         self.agenda
@@ -199,14 +226,16 @@ impl<'a> Engine<'a> {
     }
 
     fn begin_transaction(&mut self, client: u32) {
+        self.under_way += 1;
         let class = self.class_choice.draw(&mut self.random);
         let state = &self.classes[class];
-        let accesses = state.sources.draw_count(&mut self.random);
+        let mut accesses = std::mem::take(&mut self.clients[client as usize].accesses);
+        state.sources.draw_all(&mut self.random, &mut accesses);
         self.clients[client as usize] = Client {
             class,
             started_ns: self.now_ns,
-            accesses_left: accesses,
-            slice_mean_ns: state.cpu_ns / f64::from(accesses + 1),
+            slice_mean_ns: state.cpu_ns / (accesses.len() + 1) as f64,
+            accesses,
             commits: self.log.is_some() && self.random.random::<f64>() < state.commit_share,
         };
         self.compute(client);
@@ -243,11 +272,9 @@ impl<'a> Engine<'a> {
     /// After computing: the next read or write, else the commit, else the end.
     fn after_slice(&mut self, client: u32) {
         let state = &mut self.clients[client as usize];
-        if state.accesses_left > 0 {
-            state.accesses_left -= 1;
+        if let Some(index) = state.accesses.pop() {
             let sources = &mut self.classes[state.class].sources;
-            let index = sources.draw(&mut self.random);
-            let (device, operation) = sources.next(index, &mut self.random);
+            let (device, operation) = sources.next(index as usize, &mut self.random);
             let done_ns = self.devices.submit(self.now_ns, device, operation);
             if operation.kind == OperationKind::Read && self.counts.window.holds(done_ns) {
                 self.counts.read.add(done_ns - self.now_ns);
@@ -262,16 +289,30 @@ impl<'a> Engine<'a> {
                 .log
                 .as_mut()
                 .expect("a transaction commits only with a log");
-            if let Some(flush) = log.wal.request(commit) {
-                self.write_wal(flush);
+            if log.wal.request(commit) {
+                self.lead_flush(0);
             }
         } else {
             self.finish_transaction(client);
         }
     }
 
-    fn write_wal(&mut self, flush: Flush) {
+    /// A leader begins, after the wait that `commit_delay` asks for.
+    fn lead_flush(&mut self, handover_ns: u64) {
+        let log = self.log.as_ref().expect("there is a log");
+        let mut wait_ns = handover_ns;
+        if log.commit_delay_ns > 0 && self.under_way > log.commit_siblings {
+            wait_ns += log.commit_delay_ns;
+        }
+        if wait_ns == 0 {
+            return self.write_wal();
+        }
+        self.agenda.schedule(self.now_ns + wait_ns, Event::WalLed);
+    }
+
+    fn write_wal(&mut self) {
         let log = self.log.as_mut().expect("there is a log");
+        let flush = log.wal.lead();
         log.flush_began_ns = self.now_ns;
         log.write_ended_ns = self.now_ns;
         for operation in flush.operations() {
@@ -297,7 +338,8 @@ impl<'a> Engine<'a> {
     fn finish_flush(&mut self) {
         let mut done = std::mem::take(&mut self.committed);
         let log = self.log.as_mut().expect("there is a log");
-        let next = log.wal.finish(&mut done);
+        let is_waited_for = log.wal.finish(&mut done);
+        let handover_ns = log.handover_ns;
         if self.counts.window.holds(self.now_ns) {
             self.counts.flushes += 1;
             self.counts.commits += done.len() as u64;
@@ -307,8 +349,8 @@ impl<'a> Engine<'a> {
                 self.counts.commit.add(self.now_ns - commit.requested_ns);
             }
         }
-        if let Some(flush) = next {
-            self.write_wal(flush);
+        if is_waited_for {
+            self.lead_flush(handover_ns);
         }
         for commit in &done {
             self.finish_transaction(commit.client);
@@ -317,6 +359,7 @@ impl<'a> Engine<'a> {
     }
 
     fn finish_transaction(&mut self, client: u32) {
+        self.under_way -= 1;
         if self.counts.window.holds(self.now_ns) {
             self.counts.transactions += 1;
             self.counts.slices.add(&self.counts.window, self.now_ns);

@@ -43,7 +43,7 @@ pub struct Wal {
     flushed: f64,
     waiting: Vec<Commit>,
     covered: Vec<Commit>, // by the running flush
-    is_flushing: bool,
+    is_flushing: bool,    // or about to
 }
 
 impl Wal {
@@ -60,33 +60,26 @@ impl Wal {
         }
     }
 
-    /// A client asks for its commit to be made durable; it leads the flush returned, if any.
-    pub fn request(&mut self, commit: Commit) -> Option<Flush> {
+    /// A client asks for its commit to be made durable; says whether it is to lead a flush.
+    pub fn request(&mut self, commit: Commit) -> bool {
         self.inserted += self.bytes_per_commit;
         self.waiting.push(commit);
-        if self.is_flushing {
-            None
-        } else {
-            Some(self.lead())
-        }
+        !std::mem::replace(&mut self.is_flushing, true)
     }
 
-    /// The running flush ended: those it covered go into `done`, and the next leader flushes.
-    pub fn finish(&mut self, done: &mut Vec<Commit>) -> Option<Flush> {
+    /// The running flush ended: those it covered go into `done`. Says whether others wait, of whom
+    /// one is to lead the next flush.
+    pub fn finish(&mut self, done: &mut Vec<Commit>) -> bool {
         assert!(self.is_flushing, "a flush ended that never began");
         done.clear();
         std::mem::swap(done, &mut self.covered);
-        self.is_flushing = false;
-        if self.waiting.is_empty() {
-            None
-        } else {
-            Some(self.lead())
-        }
+        self.is_flushing = !self.waiting.is_empty();
+        self.is_flushing
     }
 
-    fn lead(&mut self) -> Flush {
+    /// The leader takes all that wait.
+    pub fn lead(&mut self) -> Flush {
         std::mem::swap(&mut self.waiting, &mut self.covered);
-        self.is_flushing = true;
         let first = (self.flushed / PAGE_BYTES as f64).floor() as u64;
         let end = (self.inserted / PAGE_BYTES as f64).ceil() as u64;
         self.flushed = self.inserted;
@@ -118,34 +111,31 @@ mod tests {
     fn the_first_leads_and_the_rest_share_the_next_flush() {
         let mut wal = Wal::new(1 << 20, 1000.0);
         let mut done = Vec::new();
-        assert_eq!(
-            wal.request(commit(0)),
-            Some(Flush {
-                offset: 0,
-                bytes: 8192
-            })
-        );
+        let flush = |offset, bytes| Flush { offset, bytes };
+        assert!(wal.request(commit(0)));
+        assert_eq!(wal.lead(), flush(0, 8192));
         for client in 1..10 {
-            assert_eq!(wal.request(commit(client)), None);
+            assert!(!wal.request(commit(client)));
         }
-        // 1,000 bytes are flushed: the next one rewrites that page and reaches byte 10,000.
-        assert_eq!(
-            wal.finish(&mut done),
-            Some(Flush {
-                offset: 0,
-                bytes: 16384
-            })
-        );
+        assert!(wal.finish(&mut done));
         assert_eq!(done, vec![commit(0)]);
-        assert_eq!(wal.finish(&mut done), None);
+        // 1,000 bytes are flushed: the next one rewrites that page and reaches byte 10,000.
+        assert_eq!(wal.lead(), flush(0, 16384));
+        assert!(!wal.finish(&mut done));
         assert_eq!(done, (1..10).map(commit).collect::<Vec<_>>());
-        assert_eq!(
-            wal.request(commit(3)),
-            Some(Flush {
-                offset: 8192,
-                bytes: 8192
-            })
-        );
+        assert!(wal.request(commit(3)));
+        assert_eq!(wal.lead(), flush(8192, 8192));
+    }
+
+    #[test]
+    fn who_comes_while_a_leader_waits_is_in_its_flush() {
+        let mut wal = Wal::new(1 << 20, 8192.0);
+        assert!(wal.request(commit(0)));
+        assert!(!wal.request(commit(1)));
+        assert_eq!(wal.lead().bytes, 2 * 8192);
+        let mut done = Vec::new();
+        assert!(!wal.finish(&mut done));
+        assert_eq!(done.len(), 2);
     }
 
     #[test]
@@ -154,8 +144,9 @@ mod tests {
         let mut done = Vec::new();
         let mut offsets = Vec::new();
         for client in 0..5 {
-            offsets.push(wal.request(commit(client)).unwrap().offset);
-            assert_eq!(wal.finish(&mut done), None);
+            assert!(wal.request(commit(client)));
+            offsets.push(wal.lead().offset);
+            assert!(!wal.finish(&mut done));
         }
         assert_eq!(offsets, [0, 8192, 16384, 0, 8192]);
     }

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from pgstow import catalog
 from pgstow.model import Layout, Rate, UserError, Volume
-from pgstow.prediction import predict, totals_by_volume, workload_of
+from pgstow.prediction import (
+    SEQUENTIAL_READ_BYTES,
+    CacheSize,
+    OpenLoad,
+    predict,
+    totals_by_volume,
+    workload_of,
+)
 from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
 CATALOG = catalog.load()
@@ -103,3 +110,63 @@ def test_totals_do_not_depend_on_placement() -> None:
     relations = {relation.id: relation for relation in PROFILE.server.relations}
     totals = totals_by_volume(work, PROFILE.layout, relations)
     assert sum(t.reads for t in totals.values()) == pytest.approx(work.reads)
+
+
+def test_a_backup_on_the_volume_slows_the_clients_down() -> None:
+    alone = predict(PROFILE, PROFILE.layout, CATALOG)
+    name = PROFILE.layout.volumes[0].name
+    backup = OpenLoad(name, per_second=400.0)
+    beside = predict(PROFILE, PROFILE.layout, CATALOG, open_loads=[backup])
+    assert beside.performance.tps < 0.95 * alone.performance.tps
+
+
+def test_a_load_on_no_volume_is_refused() -> None:
+    with pytest.raises(UserError, match="no volume elsewhere"):
+        predict(PROFILE, PROFILE.layout, CATALOG, open_loads=[OpenLoad("elsewhere", 1.0)])
+
+
+def test_more_memory_reads_less_and_less_memory_more() -> None:
+    present = sum(one.size_bytes for one in PROFILE.server.relations) // 8
+
+    def tps(factor: float) -> float:
+        size = CacheSize(present, round(factor * present))
+        return predict(PROFILE, PROFILE.layout, CATALOG, cache=size).performance.tps
+
+    assert tps(0.5) < tps(1) < tps(2)
+    assert tps(1) == pytest.approx(predict(PROFILE, PROFILE.layout, CATALOG).performance.tps)
+
+
+def test_the_present_p99_is_met_and_carries_over() -> None:
+    plain = predict(PROFILE, PROFILE.layout, CATALOG).performance.latency_ms.p99
+    assert plain is not None
+    told = replace(PROFILE, client_p99_ms=3 * plain)
+    found = predict(told, PROFILE.layout, CATALOG)
+    assert found.performance.latency_ms.p99 == pytest.approx(3 * plain, rel=0.1)
+    assert found.p99_interval is not None
+    low, high = found.p99_interval
+    assert low < 3 * plain < high
+
+
+def test_flushes_are_not_writes_of_data() -> None:
+    assert PROFILE.host is not None
+    device = PROFILE.host.devices[0]
+    more = replace(
+        device, writes=Rate(device.writes.mean + 500, None, 3), flushes=Rate(500, None, 3)
+    )
+    host = replace(PROFILE.host, devices=(more, *PROFILE.host.devices[1:]))
+    flushed = workload_of(replace(PROFILE, host=host))
+    plain = workload_of(PROFILE)
+    assert sum(w.writes for w in flushed.relations) == pytest.approx(
+        sum(w.writes for w in plain.relations)
+    )
+
+
+def test_large_reads_that_no_scan_explains_were_read_ahead() -> None:
+    assert PROFILE.host is not None
+    device = PROFILE.host.devices[0]
+    large = replace(device, read_bytes=Rate(device.reads.mean * 100_000, None, 3))
+    host = replace(PROFILE.host, devices=(large, *PROFILE.host.devices[1:]))
+    found = workload_of(replace(PROFILE, host=host))
+    reads = sum(w.reads for w in found.relations) * found.read_bytes
+    reads += sum(w.sequential_reads for w in found.relations) * SEQUENTIAL_READ_BYTES
+    assert reads * found.transactions_per_second == pytest.approx(large.read_bytes.mean, rel=0.01)

@@ -166,6 +166,7 @@ class Profile:
     warnings: tuple[Warning, ...] = ()
     commit_ms: tuple[float, ...] = ()  # a probe's samples, where one ran
     tps_samples: tuple[float, ...] = ()  # of each interval, in order
+    client_p99_ms: float | None = None  # of transactions, where the clients' side told it
 
     def demand(self, relation: RelationId) -> Demand | None:
         """The demand of one relation; None where it asked nothing."""

@@ -84,6 +84,7 @@ class Prediction:
     cpu_utilisation: float | None
     bottleneck: str  # "volume data: iops", "cpu", "clients", "host cap"
     warnings: tuple[Warning, ...] = ()
+    p99_interval: tuple[float, float] | None = None  # of the transactions' p99, in ms
 
 
 @dataclass(frozen=True, slots=True)

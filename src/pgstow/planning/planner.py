@@ -36,7 +36,7 @@ from pgstow.planning.problem import (
 )
 from pgstow.planning.reasons import reasons
 from pgstow.planning.shapes import Shape
-from pgstow.prediction import Workload, predict, workload_of
+from pgstow.prediction import Predictor, Workload, workload_of
 
 _ATTEMPTS = 10
 _BISECTIONS = 12  # to 0.03 % of the range
@@ -64,6 +64,7 @@ class _Planner:
     profile: Profile
     goal: Goal
     catalog: PlanningCatalog
+    predictor: Predictor
     workload: Workload
     shapes: tuple[Shape, ...]
     cap: HostCap
@@ -99,7 +100,7 @@ class _Planner:
 
     def check(self, layout: Layout) -> Prediction:
         """What the simulator says of a layout."""
-        return predict(self.profile, layout, self.catalog, clients=self.workload.clients)
+        return self.predictor.predict(layout, clients=self.workload.clients)
 
 
 def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
@@ -114,13 +115,15 @@ def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
             "observe with --layout FILE that says the platform, region, instance and volumes",
         )
     seen = workload_of(profile)
-    present = predict(profile, profile.layout, catalog)
+    predictor = Predictor(profile, catalog)
+    present = predictor.predict(profile.layout)
     workload = replace(seen, clients=_clients(seen, goal, present))
     shapes = candidates(profile.layout, goal, catalog)
     planner = _Planner(
         profile,
         goal,
         catalog,
+        predictor,
         workload,
         shapes,
         catalog.host_cap(profile.layout.host),

@@ -6,7 +6,7 @@ from pgstow.model import Layout, Prediction, Profile, Relation, RelationId, Tabl
 from pgstow.planning.candidates import PlanningCatalog, sold
 from pgstow.planning.contents import work_by_owner
 from pgstow.planning.economics import Access, Margins, break_even, gib_bought, usd_month
-from pgstow.prediction import predict, workload_of
+from pgstow.prediction import Predictor, workload_of
 from pgstow.units import GIB
 
 _ALTERNATIVES = 4  # other volumes of the layout that are simulated
@@ -126,8 +126,9 @@ def _volumes(
         if volume.name != home and not catalog.volume_type(volume.type).is_ephemeral
     ]
     found = []
+    predictor = Predictor(profile, catalog)
     for name in others[:_ALTERNATIVES]:
-        speed = predict(profile, _moved(layout, relation, name), catalog).performance
+        speed = predictor.predict(_moved(layout, relation, name)).performance
         found.append(VolumeChoice(name, speed.tps, speed.commit_ms.p99, speed.usd_month))
     return tuple(found)
 

@@ -1,7 +1,8 @@
 """Prediction: throughput, latency, utilisation and price of a layout under a profile."""
 
-from pgstow.prediction.predict import predict
-from pgstow.prediction.simulation import totals_by_volume
+from pgstow.prediction.cache import CacheSize
+from pgstow.prediction.predict import Predictor, predict
+from pgstow.prediction.simulation import OpenLoad, Period, totals_by_volume
 from pgstow.prediction.workload import (
     SEQUENTIAL_READ_BYTES,
     RelationWork,
@@ -12,6 +13,10 @@ from pgstow.prediction.workload import (
 
 __all__ = [
     "SEQUENTIAL_READ_BYTES",
+    "CacheSize",
+    "OpenLoad",
+    "Period",
+    "Predictor",
     "RelationWork",
     "Workload",
     "places",

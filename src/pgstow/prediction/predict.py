@@ -1,5 +1,6 @@
 """Predict speed and price of any layout from a profile."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,16 +13,17 @@ from pgstow.model import (
     Price,
     Profile,
     Provenance,
+    UserError,
     VolumeLoad,
     Warning,
 )
-from pgstow.prediction.simulation import DeviceCatalog, simulate
+from pgstow.prediction import errors
+from pgstow.prediction.cache import CacheSize, with_cache
+from pgstow.prediction.calibration import Calibration, calibrate, utilisation
+from pgstow.prediction.simulation import DeviceCatalog, OpenLoad, Period, simulate
 from pgstow.prediction.workload import Workload, workload_of
 
 _BUSY = 0.9  # a resource used this much is what limits
-_CALM = 0.7  # below this a flush hardly waits, so what it takes beyond the device is the host's
-_ASSUMED_OVERHEAD_US = 60.0
-_MODEL_ERROR = 0.12  # of TPS against emulated volumes, see docs/explanation/prediction.md
 _LOGICAL_ERROR = 0.35  # where the page cache's share of the reads could not be seen
 
 
@@ -35,48 +37,71 @@ class PricedCatalog(DeviceCatalog, Protocol):
         """The price of one volume."""
 
 
+class Predictor:
+    """What is the same for every layout of one profile: its workload, and the host's own part."""
+
+    def __init__(self, profile: Profile, catalog: PricedCatalog) -> None:
+        self._profile = profile
+        self._catalog = catalog
+        self._workload = workload_of(profile)
+        self._calibration = calibrate(profile, self._workload, catalog)
+        self._relations = {relation.id: relation for relation in profile.server.relations}
+
+    def predict(
+        self,
+        layout: Layout,
+        *,
+        clients: int | None = None,
+        period: Period | None = None,
+        cache: CacheSize | None = None,
+        open_loads: Sequence[OpenLoad] = (),
+    ) -> Prediction:
+        """As :func:`predict`."""
+        workload = self._workload
+        if clients is not None:
+            workload = replace(workload, clients=clients)
+        if cache is not None:
+            workload = with_cache(self._profile, workload, cache)
+        names = [volume.name for volume in layout.volumes]
+        for load in open_loads:
+            if load.volume not in names:
+                raise UserError(
+                    f"there is no volume {load.volume} for a load beside the clients'",
+                    f"use {', '.join(names)}",
+                )
+        answer = simulate(
+            workload,
+            layout,
+            self._relations,
+            self._catalog,
+            overhead=self._calibration.overhead,
+            period=period,
+            open_loads=open_loads,
+        )
+        return _prediction(workload, layout, self._catalog, answer, self._calibration)
+
+
 def predict(
-    profile: Profile, layout: Layout, catalog: PricedCatalog, *, clients: int | None = None
+    profile: Profile,
+    layout: Layout,
+    catalog: PricedCatalog,
+    *,
+    clients: int | None = None,
+    period: Period | None = None,
+    cache: CacheSize | None = None,
+    open_loads: Sequence[OpenLoad] = (),
 ) -> Prediction:
     """Predict throughput, latency, utilisation and price of ``layout`` under ``profile``'s load.
 
     The load is closed: as many clients as were seen (or ``clients``), each asking again when it
-    was answered and has thought for as long as it was seen to think.
+    was answered and has thought for as long as it was seen to think. ``period`` is of which time
+    after the layout's credits were as it says; without one, of as long as it takes to tell.
+    ``cache`` asks for another memory size, ``open_loads`` are beside the clients' on the volumes.
+    For several layouts of one profile a :class:`Predictor` calibrates once. Raises UserError where
+    an open load's volume is not among the layout's.
     """
-    workload = workload_of(profile)
-    overhead_us, residual = _calibrate(profile, workload, catalog)
-    if clients is not None:
-        workload = replace(workload, clients=clients)
-    answer = _simulated(profile, workload, layout, catalog, overhead_us)
-    return _prediction(workload, layout, catalog, answer, residual)
-
-
-def _simulated(
-    profile: Profile,
-    workload: Workload,
-    layout: Layout,
-    catalog: PricedCatalog,
-    overhead_us: float,
-) -> dict[str, Any]:
-    relations = {relation.id: relation for relation in profile.server.relations}
-    return simulate(workload, layout, relations, catalog, wal_overhead_us=overhead_us)
-
-
-def _calibrate(profile: Profile, workload: Workload, catalog: PricedCatalog) -> tuple[float, float]:
-    """Hold the model against the present layout, where the truth is known.
-
-    Returns the host's own part of a WAL flush in µs and the relative error of the model's TPS.
-    """
-    overhead_us = _ASSUMED_OVERHEAD_US
-    answer = _simulated(profile, workload, profile.layout, catalog, overhead_us)
-    wal = next(
-        device for device in answer["devices"] if device["name"] == profile.layout.postgres.wal
-    )
-    observed_us = profile.wal.sync_us
-    if observed_us and answer["wal_sync_us"] and _utilisation(wal) < _CALM:
-        overhead_us = max(0.0, overhead_us + observed_us - answer["wal_sync_us"])
-    observed_tps = workload.transactions_per_second
-    return overhead_us, abs(answer["tps"] - observed_tps) / observed_tps
+    found = Predictor(profile, catalog)
+    return found.predict(layout, clients=clients, period=period, cache=cache, open_loads=open_loads)
 
 
 def _prediction(
@@ -84,33 +109,42 @@ def _prediction(
     layout: Layout,
     catalog: PricedCatalog,
     answer: dict[str, Any],
-    residual: float,
+    calibrated: Calibration,
 ) -> Prediction:
     commit = answer["commit_ms"] or {"mean": None, "p99": None}
     latency = answer["latency_ms"]
     tps = answer["tps"]
+    spreads = errors.spreads(is_tail_known=calibrated.tail is not None)
+    p99_ms = _times(latency["p99"], calibrated.tail or errors.USUAL_TAIL)
+    commit_p99_ms = _times(commit["p99"], calibrated.commit_tail or 1.0)
     volumes = tuple(_volume_load(device, layout, catalog, answer) for device in answer["devices"])
     cap = catalog.host_cap(layout.host)
     host = _host_utilisation(answer, cap)
-    error = (_MODEL_ERROR if workload.is_physical else _LOGICAL_ERROR) + min(residual, 0.5)
+    unseen = 0.0 if workload.is_physical else _LOGICAL_ERROR
+    more = unseen + min(calibrated.residual, 0.5)
     return Prediction(
         layout=layout,
         performance=Performance(
             tps=tps,
-            latency_ms=LatencyMs(latency["mean"], latency["p99"]),
-            commit_ms=LatencyMs(commit["mean"], commit["p99"]),
+            latency_ms=LatencyMs(latency["mean"], p99_ms),
+            commit_ms=LatencyMs(commit["mean"], commit_p99_ms),
             wal_sync_us=answer["wal_sync_us"],
             usd_month=catalog.layout_price(layout).usd_month,
             provenance=Provenance("predicted", "closed queueing network, simulated"),
             read_ms=LatencyMs(answer["read_ms"]["mean"], answer["read_ms"]["p99"]),
         ),
-        tps_interval=(tps * max(0.0, 1 - error), tps * (1 + error)),
+        tps_interval=spreads.tps.around(tps, more),
+        p99_interval=None if p99_ms is None else spreads.p99.around(p99_ms, more),
         volumes=volumes,
         host_utilisation=host,
         cpu_utilisation=answer["cpu_utilisation"],
         bottleneck=_bottleneck(volumes, host, answer["cpu_utilisation"]),
-        warnings=_warnings(workload, residual),
+        warnings=_warnings(workload, calibrated.residual),
     )
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
 def _volume_load(
@@ -118,12 +152,12 @@ def _volume_load(
 ) -> VolumeLoad:
     volume = layout.volume(device["name"])
     limits = catalog.device(volume)
-    utilisation = _utilisation(device)
+    used = utilisation(device)
     binding = "none"
-    if utilisation >= _BUSY:
+    if used >= _BUSY:
         by_iops = (device["iops_utilisation"] or 0.0) >= (device["bytes_utilisation"] or 0.0)
         binding = "iops" if by_iops else "throughput"
-    elif utilisation > 0 and device is max(answer["devices"], key=lambda one: one["queue"]):
+    elif used > 0 and device is max(answer["devices"], key=lambda one: one["queue"]):
         binding = "latency"
     return VolumeLoad(
         volume=volume.name,
@@ -132,16 +166,12 @@ def _volume_load(
         bytes_per_second=device["bytes_per_s"],
         iops_limit=limits.iops,
         bytes_limit=limits.bytes_per_second,
-        utilisation=utilisation,
+        utilisation=used,
         binding=binding,  # type: ignore[arg-type]
         read_ms=device["read_ms"],
         write_ms=device["write_ms"],
         usd_month=catalog.price(volume, layout.host).usd_month,
     )
-
-
-def _utilisation(device: dict[str, Any]) -> float:
-    return max(device["iops_utilisation"] or 0.0, device["bytes_utilisation"] or 0.0)
 
 
 def _host_utilisation(answer: dict[str, Any], cap: HostCap) -> float | None:

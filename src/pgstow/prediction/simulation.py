@@ -1,6 +1,7 @@
 """A workload on a layout, as the simulator takes it, and what it answers."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -10,6 +11,8 @@ from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, places
 from pgstow.units import BLOCK_BYTES
 
 _WANTED_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
+_RELATIONS_APART = 32  # of more, many small means add up to a Poisson number anyway
+_QUEUE_DEPTH = 128  # requests that Linux has under way on a device: nr_requests
 
 
 class DeviceCatalog(Protocol):
@@ -50,9 +53,32 @@ def totals_by_volume(
     return {name: VolumeTotals(*one) for name, one in sums.items()}
 
 
-def _initialised(device: Device) -> Device:
-    """The device once its data are there: a prediction is of what comes after the first touch."""
-    return replace(device, member=replace(device.member, restored=None))
+@dataclass(frozen=True, slots=True)
+class HostOverhead:
+    """What the host adds to what its devices take: measured, by :mod:`calibration`."""
+
+    read_us: float = 0.0
+    wal_sync_us: float = 0.0  # of one flush of the WAL
+    handover_us: float = 0.0  # from one flush to the next that is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Of which time a prediction is: ``warm_up_s`` after credits were as the layout says."""
+
+    warm_up_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoad:
+    """I/O on a volume whatever the clients do: a backup that reads it, a replica that is fed."""
+
+    volume: str
+    per_second: float
+    request_bytes: int = SEQUENTIAL_READ_BYTES
+    writes: bool = False
+    sequential: bool = True
 
 
 def simulate(
@@ -61,62 +87,120 @@ def simulate(
     relations: dict[RelationId, Relation],
     catalog: DeviceCatalog,
     *,
-    wal_overhead_us: float,
+    overhead: HostOverhead,
+    period: Period | None = None,
+    open_loads: Sequence[OpenLoad] = (),
     seed: int = 1,
 ) -> dict[str, Any]:
-    """Run a workload on a layout in virtual time; the simulator's answer as it gives it."""
+    """Run a workload on a layout in virtual time; the simulator's answer as it gives it.
+
+    Without a period it runs for as long as enough transactions take.
+    """
     index = {volume.name: position for position, volume in enumerate(layout.volumes)}
-    totals = totals_by_volume(workload, layout, relations)
-    reads, background = [], []
-    for name, total in totals.items():
-        if total.reads > 0:
-            reads.append(_source(index[name], total.reads, BLOCK_BYTES, sequential=False))
-        if total.sequential_reads > 0:
-            sequential = _source(
-                index[name], total.sequential_reads, SEQUENTIAL_READ_BYTES, sequential=True
-            )
-            reads.append(sequential)
-        if total.writes > 0:
-            write = {
-                "device": index[name],
-                "per_transaction": total.writes,
-                "bytes": _sectors(workload.write_bytes),
-                "period_s": 0,
-            }
-            background.append(write)
-    duration_s = max(2.0, min(60.0, _WANTED_TRANSACTIONS / workload.transactions_per_second))
+    if period is None:
+        length_s = max(2.0, min(60.0, _WANTED_TRANSACTIONS / workload.transactions_per_second))
+        period = Period(length_s / 5, length_s)
     config = {
         "seed": seed,
-        "warmup_s": duration_s / 5,
-        "duration_s": duration_s,
+        "warmup_s": period.warm_up_s,
+        "duration_s": period.duration_s,
         "clients": workload.clients,
         "think_us": workload.think_us,
         "cores": workload.cores,
         "cpu_us": workload.cpu_us,
         "host": asdict(catalog.host_cap(layout.host)),
-        "devices": [asdict(_initialised(catalog.device(volume))) for volume in layout.volumes],
-        "reads": reads,
-        "background_writes": background,
+        "devices": [
+            _as_seen(catalog.device(volume), overhead.read_us) for volume in layout.volumes
+        ],
+        "reads": _reads(workload, layout, relations, index),
+        "background_writes": _writes(workload, layout, relations, index),
+        "background_depth": _QUEUE_DEPTH,
         "wal": {
             "device": index[layout.postgres.wal],
             "write_fraction": workload.write_fraction,
             "bytes_per_transaction": max(1.0, workload.wal_bytes),
-            "overhead_us": wal_overhead_us,
+            "overhead_us": overhead.wal_sync_us,
+            "handover_us": overhead.handover_us,
+            "commit_delay_us": workload.commit_delay_us,
+            "commit_siblings": workload.commit_siblings,
         }
         if workload.write_fraction > 0
         else None,
+        "open": [_open(load, index) for load in open_loads],
     }
     answer: dict[str, Any] = json.loads(_native.simulate(json.dumps(config)))
     return answer
 
 
-def _source(device: int, per_transaction: float, size: int, *, sequential: bool) -> dict[str, Any]:
+def _open(load: OpenLoad, index: dict[str, int]) -> dict[str, Any]:
     return {
-        "device": device,
-        "per_transaction": per_transaction,
-        "bytes": size,
-        "sequential": sequential,
+        "device": index[load.volume],
+        "per_second": load.per_second,
+        "bytes": load.request_bytes,
+        "writes": load.writes,
+        "sequential": load.sequential,
     }
+
+
+def _as_seen(device: Device, read_us: float) -> dict[str, Any]:
+    """The device once its data are there (a prediction is of what comes after the first touch),
+    with what the host adds to a read."""
+    latency = device.member.latency
+    slower = replace(
+        latency,
+        read_us_p50=latency.read_us_p50 + read_us,
+        read_us_p99=latency.read_us_p99 + read_us,
+    )
+    return asdict(replace(device, member=replace(device.member, restored=None, latency=slower)))
+
+
+def _reads(
+    workload: Workload,
+    layout: Layout,
+    relations: dict[RelationId, Relation],
+    index: dict[str, int],
+) -> list[dict[str, Any]]:
+    """Reads that clients wait for: those of the relations read most each as they are, of which a
+    transaction makes as many as its mean allows, the others' as one."""
+    where = places(layout, relations.values())
+    ranked = sorted((one for one in workload.relations if one.reads > 0), key=lambda r: -r.reads)
+    size = _sectors(workload.read_bytes)
+    found = []
+    for work in ranked[:_RELATIONS_APART]:
+        device = index[where[work.relation].name]
+        found.append(_source(device, work.reads, size) | {"is_even": True})
+    rest: dict[int, float] = {}
+    for work in ranked[_RELATIONS_APART:]:
+        device = index[where[work.relation].name]
+        rest[device] = rest.get(device, 0.0) + work.reads
+    found += [_source(device, total, size) for device, total in rest.items()]
+    for name, total in totals_by_volume(workload, layout, relations).items():
+        if total.sequential_reads > 0:
+            source = _source(index[name], total.sequential_reads, SEQUENTIAL_READ_BYTES)
+            found.append(source | {"sequential": True})
+    return found
+
+
+def _writes(
+    workload: Workload,
+    layout: Layout,
+    relations: dict[RelationId, Relation],
+    index: dict[str, int],
+) -> list[dict[str, Any]]:
+    """Writes that nobody waits for, begun together as their writers' *_flush_after say."""
+    size = _sectors(workload.write_bytes)
+    pages = max(1.0, size / BLOCK_BYTES)
+    return [
+        _source(index[name], total.writes * share, size)
+        | {"period_s": 0, "batch": max(1, round(batch / pages))}
+        for name, total in totals_by_volume(workload, layout, relations).items()
+        for share, batch in workload.flush_batches
+        if total.writes > 0
+    ]
+
+
+def _source(device: int, per_transaction: float, size: int) -> dict[str, Any]:
+    return {"device": device, "per_transaction": per_transaction, "bytes": size}
 
 
 def _sectors(size: float) -> int:

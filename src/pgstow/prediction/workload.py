@@ -11,6 +11,11 @@ from pgstow.model import DeviceTraffic, Layout, Profile, Relation, RelationId, U
 from pgstow.units import BLOCK_BYTES
 
 SEQUENTIAL_READ_BYTES = 128 * 1024  # Linux's default read-ahead window, read_ahead_kb=128
+READ_AHEAD_REQUEST_BYTES = 256 * 1024  # the largest request that a volume takes whole
+_SCANNED = 0.05  # share of sequential reads from which on they explain large ones
+# The defaults of PostgreSQL's *_flush_after, in blocks; 0 leaves it to the kernel.
+_FLUSH_AFTER = {"checkpoint_flush_after": 32, "bgwriter_flush_after": 64, "backend_flush_after": 0}
+_KERNEL_BATCH = 1024  # blocks that the kernel's flusher takes of a file at a time (4 MiB at least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,13 @@ class Workload:
     write_fraction: float
     wal_bytes: float  # of one transaction that writes
     write_bytes: float  # mean size of a background write
+    read_bytes: float  # mean size of a random read
+    flush_batches: tuple[tuple[float, int], ...]  # share of background writes, and begun together
     temp_bytes: float
     relations: tuple[RelationWork, ...]
     is_physical: bool  # False: the page cache's share could not be seen
+    commit_delay_us: float = 0.0
+    commit_siblings: int = 5
 
     @property
     def reads(self) -> float:
@@ -91,10 +100,46 @@ def workload_of(profile: Profile) -> Workload:
         write_fraction=min(1.0, writing / tps),
         wal_bytes=profile.wal.bytes.mean / writing if writing > 0 else 0.0,
         write_bytes=scales.write_bytes,
+        read_bytes=scales.read_bytes,
+        flush_batches=_flush_batches(profile),
         temp_bytes=profile.background.temp_bytes.mean / tps,
         relations=tuple(_relation_works(profile, relations, volumes, scales)),
         is_physical=host is not None,
+        commit_delay_us=float(profile.server.setting("commit_delay") or 0),
+        commit_siblings=int(profile.server.setting("commit_siblings") or 5),
     )
+
+
+def _flush_batches(profile: Profile) -> tuple[tuple[float, int], ...]:
+    """The shares of background writes by who makes them, with how many he begins together."""
+    background = profile.background
+    rates = {
+        "checkpoint_flush_after": background.checkpointer.mean,
+        "bgwriter_flush_after": background.background_writer.mean,
+        "backend_flush_after": background.backends.mean,
+    }
+    total = sum(rates.values())
+    if total <= 0:
+        return ((1.0, 1),)
+    return tuple(
+        (rate / total, _blocks(profile.server.setting(name), _FLUSH_AFTER[name]) or _KERNEL_BATCH)
+        for name, rate in rates.items()
+        if rate > 0
+    )
+
+
+def _blocks(setting: str | None, default: int) -> int:
+    """A setting of so many blocks as SHOW prints it.
+
+    >>> _blocks("256kB", 0), _blocks("1MB", 0), _blocks("0", 5), _blocks(None, 5)
+    (32, 128, 0, 5)
+    """
+    if setting is None:
+        return default
+    for unit, size in (("kB", 1024), ("MB", 1024**2)):
+        if setting.endswith(unit):
+            return int(setting.removesuffix(unit)) * size // BLOCK_BYTES
+    return int(setting)
 
 
 def _relation_works(
@@ -111,12 +156,14 @@ def _relation_works(
             continue
         volume = volumes[demand.relation]
         read_scale = scales.reads.get(volume, 1.0)
+        large = scales.large.get(volume, 0.0)
         sequential = demand.sequential_read_bytes.mean * read_scale / SEQUENTIAL_READ_BYTES
+        sequential += demand.random_reads.mean * read_scale * large
         works.append(
             RelationWork(
                 relation=demand.relation,
                 size_bytes=relation.size_bytes,
-                reads=demand.random_reads.mean * read_scale / tps,
+                reads=demand.random_reads.mean * read_scale * (1 - large) / tps,
                 sequential_reads=sequential / tps,
                 writes=demand.block_writes.mean * scales.writes.get(volume, 1.0) / tps,
             )
@@ -137,52 +184,90 @@ class _Scales:
     reads: dict[str, float]
     writes: dict[str, float]
     write_bytes: float
+    read_bytes: float
+    large: dict[str, float]  # of "random" reads, the share that read-ahead made large
 
     @classmethod
     def of(cls, profile: Profile, volumes: dict[RelationId, str]) -> "_Scales":
         reads: dict[str, float] = {}
         writes: dict[str, float] = {}
+        large: dict[str, float] = {}
         sizes: list[tuple[float, float]] = []
+        small: list[tuple[float, float]] = []
         for device in profile.host.devices if profile.host else ():
             if device.volume is None:
                 continue
             logical = _logical(profile, volumes, device.volume)
             if logical.reads > 0:
-                reads[device.volume] = device.reads.mean / logical.reads
+                operations, large[device.volume], size = _read_sizes(device, logical)
+                reads[device.volume] = operations / logical.reads
+                small.append((operations, operations * size))
             data_writes, data_bytes = _data_writes(profile, device)
             if logical.writes > 0:
                 writes[device.volume] = data_writes / logical.writes
             sizes.append((data_writes, data_bytes))
-        operations = sum(count for count, _ in sizes)
-        volume_bytes = sum(size for _, size in sizes)
-        mean_bytes = volume_bytes / operations if operations > 0 else BLOCK_BYTES
-        return cls(reads, writes, max(mean_bytes, 512.0))
+        return cls(reads, writes, _mean_bytes(sizes), _mean_bytes(small), large)
+
+
+def _mean_bytes(sizes: list[tuple[float, float]]) -> float:
+    """The mean size of operations, from counts with their bytes; a block where there were none."""
+    operations = sum(count for count, _ in sizes)
+    total = sum(size for _, size in sizes)
+    return max(total / operations, 512.0) if operations > 0 else float(BLOCK_BYTES)
+
+
+def _read_sizes(device: DeviceTraffic, logical: "_Logical") -> tuple[float, float, float]:
+    """Reads per second as counted here, the share of large ones among the random ones, and the
+    bytes of a small one.
+
+    Scans in an index's order are random reads to PostgreSQL, but the kernel reads ahead in the
+    table. So where reads are larger in the mean than two blocks and no sequential scan says why,
+    they are taken as a mixture of blocks and of reads ahead, whose bytes are the device's.
+    """
+    operations, total = device.reads.mean, device.read_bytes.mean
+    if operations <= 0:
+        return 0.0, 0.0, float(BLOCK_BYTES)
+    mean = total / operations
+    if mean <= 2 * BLOCK_BYTES or logical.sequential_share > _SCANNED:
+        size = mean if mean <= 2 * BLOCK_BYTES else float(BLOCK_BYTES)
+        return operations, 0.0, size
+    largest = float(READ_AHEAD_REQUEST_BYTES)
+    ahead = (total - BLOCK_BYTES * operations) / (largest - BLOCK_BYTES)
+    blocks = max(operations - ahead, 0.0)
+    pieces = ahead * largest / SEQUENTIAL_READ_BYTES
+    return blocks + pieces, pieces / (blocks + pieces), float(BLOCK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class _Logical:
     reads: float
     writes: float
+    sequential_share: float
 
 
 def _logical(profile: Profile, volumes: dict[RelationId, str], volume: str) -> _Logical:
     """What PostgreSQL says it asked of one volume, in operations per second."""
-    reads = writes = 0.0
+    reads = writes = sequential = 0.0
     for demand in profile.demands:
         if volumes.get(demand.relation) != volume:
             continue
         reads += demand.random_reads.mean
-        reads += demand.sequential_read_bytes.mean / SEQUENTIAL_READ_BYTES
+        sequential += demand.sequential_read_bytes.mean / SEQUENTIAL_READ_BYTES
         writes += demand.block_writes.mean
-    return _Logical(reads, writes)
+    reads += sequential
+    return _Logical(reads, writes, sequential / reads if reads > 0 else 0.0)
 
 
 def _data_writes(profile: Profile, device: DeviceTraffic) -> tuple[float, float]:
     """A device's writes less the WAL's where it lies there too: operations and bytes a second.
 
-    A flush of the WAL reaches the device as one write: it is contiguous.
+    A flush of the WAL reaches the device as one write: it is contiguous. Linux counts an empty
+    flush, which fdatasync ends with, among the writes as well (measured: on a volume with WAL alone
+    there are two writes and one flush to each fdatasync).
     """
     operations, size = device.writes.mean, device.write_bytes.mean
+    if device.flushes is not None:
+        operations -= device.flushes.mean
     if device.volume == profile.layout.postgres.wal:
         operations -= profile.wal.syncs.mean
         size -= max(profile.wal.bytes.mean, profile.wal.syncs.mean * BLOCK_BYTES)

@@ -178,9 +178,9 @@ def _missed(cases: list[Case], ratio: Callable[[Case], float]) -> float:
 
 
 def _spread(ratios: Iterable[float]) -> tuple[float, float]:
-    """The 5th and the 95th percentile, with an equal number beyond each."""
+    """What holds all but one in twenty, with as many beyond either end."""
     every = sorted(ratios)
-    beyond = math.floor(0.05 * len(every))
+    beyond = math.floor(0.025 * len(every))
     return every[beyond], every[-1 - beyond]
 
 

@@ -33,9 +33,9 @@ class Spreads:
 
 # benchmarks/data/prediction.json of 2026-11-21: two cores, PostgreSQL 18, Linux 6.18
 USUAL_TAIL = 1.6  # the p99 that was measured over the simulated one, in the median
-_TPS = Spread(0.90, 1.15)
-_P99 = Spread(0.74, 1.34)
-_P99_BY_USUAL_TAIL = Spread(0.7, 1.7)
+_TPS = Spread(0.88, 1.15)
+_P99 = Spread(0.63, 1.77)
+_P99_BY_USUAL_TAIL = Spread(0.55, 1.95)
 
 
 def spreads(*, is_tail_known: bool) -> Spreads:

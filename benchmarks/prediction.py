@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prediction_record import Record
 
 DATA = Path(__file__).parent / "data" / "prediction.json"
+_COMMITS_MIN = 100  # timed by the probe, before their 99th percentile says anything
 _DISTURBANCE_CORES = 0.3
 _QUICK = ["tpcb/", "read/"]
 
@@ -70,6 +71,7 @@ class Case:
     predicted_p99_ms: float
     measured_p99_ms: float
     p99_interval: tuple[float, float] | None
+    commit_p99_ratio: float | None  # predicted over measured; None: too few commits were timed
     bottleneck: str
 
     @property
@@ -142,8 +144,16 @@ def _held(record: "Record", calibration: "Record") -> Case:
         p99_ms,
         measured_ms,
         found.p99_interval,
+        _commit_p99_ratio(record, found.performance.commit_ms.p99),
         found.bottleneck,
     )
+
+
+def _commit_p99_ratio(record: "Record", predicted_ms: float | None) -> float | None:
+    every = sorted(record.commit_ms)
+    if predicted_ms is None or len(every) < _COMMITS_MIN:
+        return None
+    return predicted_ms / every[math.ceil(0.99 * len(every)) - 1]
 
 
 def _summary(cases: list[Case]) -> dict[str, dict[str, Any]]:
@@ -163,7 +173,10 @@ def _summary(cases: list[Case]) -> dict[str, dict[str, Any]]:
         name: {"value": value, "at_most": bar, "holds": value <= bar} for name, value, bar in rows
     }
     enough = {"value": len(cases), "at_least": 40, "holds": len(cases) >= 40}
-    return {"combinations": enough} | bars
+    commits = [case.commit_p99_ratio for case in cases if case.commit_p99_ratio is not None]
+    factor = statistics.median(max(one, 1 / one) for one in commits) if commits else math.nan
+    of_commits = {"p99 of commits: median factor": {"value": factor, "commits": len(commits)}}
+    return {"combinations": enough} | bars | of_commits
 
 
 def _missed(cases: list[Case], ratio: Callable[[Case], float]) -> float:
@@ -200,9 +213,15 @@ def _print(cases: list[Case], summary: dict[str, dict[str, Any]]) -> None:
             f"{case.predicted_p99_ms:>8.1f}{case.p99_error:>8.1%}  {flags:<8}  {case.bottleneck}"
         )
     for name, row in summary.items():
-        bar = f">= {row['at_least']}" if "at_least" in row else f"<= {row['at_most']:.0%}"
-        value = f"{row['value']}" if "at_least" in row else f"{row['value']:.1%}"
-        print(f"{name:<34}{value:>8}   bar {bar:<8}{'' if row['holds'] else '  MISSED'}")
+        print(f"{name:<34}{_row(row)}{'' if row.get('holds', True) else '  MISSED'}")
+
+
+def _row(row: dict[str, Any]) -> str:
+    if "at_least" in row:
+        return f"{row['value']:>8}   bar >= {row['at_least']}"
+    if "at_most" in row:
+        return f"{row['value']:>8.1%}   bar <= {row['at_most']:.0%}"
+    return f"{row['value']:>7.2f}x   no bar"
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgstow import catalog
-from pgstow.model import Layout, Rate, UserError, Volume
+from pgstow.model import Layout, Profile, Rate, UserError, Volume
 from pgstow.prediction import (
     SEQUENTIAL_READ_BYTES,
     CacheSize,
@@ -17,6 +17,7 @@ from pgstow.prediction import (
     totals_by_volume,
     workload_of,
 )
+from pgstow.prediction.calibration import CommitTail, Neighbours
 from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
 CATALOG = catalog.load()
@@ -70,6 +71,43 @@ def test_wal_apart_shortens_commits() -> None:
     assert before.p99 is not None
     assert after.p99 is not None
     assert after.p99 < before.p99 / 4
+
+
+def test_a_commits_wait_behind_data_stays_with_the_data() -> None:
+    """What a probe saw beyond the model is bursts of data writes; the WAL's own volume has none."""
+    wal = Volume("wal", "gp3", Bytes(4 * GIB), "/mnt/wal")
+    apart = replace(
+        PROFILE.layout,
+        volumes=(*PROFILE.layout.volumes, wal),
+        postgres=replace(PROFILE.layout.postgres, wal="wal"),
+    )
+    told = replace(PROFILE, commit_ms=(5.0,) * 97 + (400.0,) * 3)
+
+    def commit_p99_ms(profile: Profile, layout: Layout) -> float:
+        found = predict(profile, layout, CATALOG).performance.commit_ms.p99
+        assert found is not None
+        return found
+
+    assert commit_p99_ms(told, told.layout) == pytest.approx(400, rel=0.1)
+    assert commit_p99_ms(told, apart) == pytest.approx(commit_p99_ms(PROFILE, apart))
+    assert commit_p99_ms(told, _with_data(iops=Iops(16_000))) < 200
+
+
+@given(
+    st.floats(-10, 500), st.floats(0, 1), st.floats(0, 1), st.floats(1e6, 1e9), st.floats(1e6, 1e9)
+)
+def test_the_excess_of_commits_follows_its_cause(
+    excess_ms: float, seen: float, share: float, rate: float, other: float
+) -> None:
+    tail = CommitTail(excess_ms, Neighbours(seen, rate))
+    assert tail.on(Neighbours(seen, rate)) == pytest.approx(excess_ms)
+    if excess_ms > 0 and seen >= 0.05:
+        assert tail.on(Neighbours(0.0, other)) == 0
+        assert tail.on(Neighbours(share, 2 * other)) == pytest.approx(
+            tail.on(Neighbours(share, other)) / 2
+        )
+    else:
+        assert tail.on(Neighbours(share, other)) == excess_ms
 
 
 def test_physical_reads_are_what_the_device_saw() -> None:

@@ -9,29 +9,73 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pgstow.model import Profile
-from pgstow.prediction.simulation import DeviceCatalog, HostOverhead, simulate
+from pgstow.model import Layout, Profile, Relation, RelationId
+from pgstow.prediction.simulation import (
+    DeviceCatalog,
+    HostOverhead,
+    simulate,
+    totals_by_volume,
+)
 from pgstow.prediction.workload import Workload
 
 _CALM = 0.8  # below this use of its limits a device's requests hardly wait for each other
 _FLUSHING = 0.85  # of the time: from here on the next flush is always waited for
 _ROUNDS = 3
 _SAMPLES_MIN = 100  # of commits, before their 99th percentile says anything
+_ALONE = 0.05  # share of the data writes below which they say nothing of the WAL's waits
 _SEED = 7  # not that of predictions, so that the residual is no mere echo
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The data writes that the WAL's writes wait behind, on one layout.
+
+    ``share`` is the part of all data writes that goes to the WAL's volume; ``bytes_per_second``
+    how fast that volume takes them at most, None: no limit is known.
+    """
+
+    share: float
+    bytes_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTail:
+    """What the 99th percentile of commits has beyond the simulated one, on the present layout.
+
+    Negative: the model's was too long.
+    """
+
+    excess_ms: float
+    neighbours: Neighbours
+
+    def on(self, other: Neighbours) -> float:
+        """The excess elsewhere, in ms.
+
+        Data writes come in bursts (checkpoints, the kernel's write-back) and a commit that meets
+        one waits until the volume has taken it: longer on a slower volume, not at all on the WAL's
+        own. An excess of a WAL that is alone already has other reasons, which go with it.
+        """
+        seen = self.neighbours
+        if self.excess_ms <= 0 or seen.share < _ALONE:
+            return self.excess_ms
+        slower = 1.0
+        if seen.bytes_per_second and other.bytes_per_second:
+            slower = seen.bytes_per_second / other.bytes_per_second
+        return self.excess_ms * other.share / seen.share * slower
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What the host adds, and what the model misses on the present layout.
 
-    ``residual`` is the relative error of TPS; the tails are observed over simulated 99th
-    percentiles, of transactions and of commits; None: the observed one is not known.
+    ``residual`` is the relative error of TPS; ``tail`` the observed over the simulated 99th
+    percentile of transactions; None, as of commits: the observed one is not known.
     """
 
     overhead: HostOverhead
     residual: float
     tail: float | None = None
-    commit_tail: float | None = None
+    commit_tail: CommitTail | None = None
 
 
 def calibrate(profile: Profile, workload: Workload, catalog: DeviceCatalog) -> Calibration:
@@ -53,8 +97,25 @@ def calibrate(profile: Profile, workload: Workload, catalog: DeviceCatalog) -> C
         overhead,
         abs(answer["tps"] - observed) / observed,
         _ratio(profile.client_p99_ms, answer["latency_ms"]),
-        _ratio(_p99(profile.commit_ms), answer["commit_ms"]),
+        _commit_tail(profile, answer, neighbours(workload, profile.layout, relations, catalog)),
     )
+
+
+def neighbours(
+    workload: Workload,
+    layout: Layout,
+    relations: dict[RelationId, Relation],
+    catalog: DeviceCatalog,
+) -> Neighbours:
+    """Which data writes lie on the WAL's volume."""
+    totals = totals_by_volume(workload, layout, relations)
+    written = sum(one.writes for one in totals.values())
+    wal = layout.volume(layout.postgres.wal)
+    device = catalog.device(wal)
+    limits = [device.bytes_per_second] if device.bytes_per_second else []
+    limits += [device.iops * workload.write_bytes] if device.iops else []
+    share = totals[wal.name].writes / written if written > 0 else 0.0
+    return Neighbours(share, min(limits, default=None))
 
 
 def _p99(samples_ms: Sequence[float]) -> float | None:
@@ -62,6 +123,16 @@ def _p99(samples_ms: Sequence[float]) -> float | None:
     if len(samples_ms) < _SAMPLES_MIN:
         return None
     return sorted(samples_ms)[math.ceil(0.99 * len(samples_ms)) - 1]
+
+
+def _commit_tail(
+    profile: Profile, answer: Mapping[str, Any], seen: Neighbours
+) -> CommitTail | None:
+    observed_ms = _p99(profile.commit_ms)
+    model_ms = (answer["commit_ms"] or {}).get("p99")
+    if observed_ms is None or model_ms is None:
+        return None
+    return CommitTail(observed_ms - model_ms, seen)
 
 
 def _ratio(observed_ms: float | None, simulated: Mapping[str, float | None] | None) -> float | None:

@@ -19,7 +19,7 @@ from pgstow.model import (
 )
 from pgstow.prediction import errors
 from pgstow.prediction.cache import CacheSize, with_cache
-from pgstow.prediction.calibration import Calibration, calibrate, utilisation
+from pgstow.prediction.calibration import calibrate, neighbours, utilisation
 from pgstow.prediction.simulation import DeviceCatalog, OpenLoad, Period, simulate
 from pgstow.prediction.workload import Workload, workload_of
 
@@ -78,7 +78,48 @@ class Predictor:
             period=period,
             open_loads=open_loads,
         )
-        return _prediction(workload, layout, self._catalog, answer, self._calibration)
+        return self._prediction(workload, layout, answer)
+
+    def _prediction(self, workload: Workload, layout: Layout, answer: dict[str, Any]) -> Prediction:
+        calibrated, catalog = self._calibration, self._catalog
+        commit = answer["commit_ms"] or {"mean": None, "p99": None}
+        latency = answer["latency_ms"]
+        tps = answer["tps"]
+        spreads = errors.spreads(is_tail_known=calibrated.tail is not None)
+        p99_ms = _times(latency["p99"], calibrated.tail or errors.USUAL_TAIL)
+        commit_p99_ms = _commit_p99_ms(commit, self._commit_excess_ms(workload, layout))
+        volumes = tuple(
+            _volume_load(device, layout, catalog, answer) for device in answer["devices"]
+        )
+        cap = catalog.host_cap(layout.host)
+        host = _host_utilisation(answer, cap)
+        unseen = 0.0 if workload.is_physical else _LOGICAL_ERROR
+        more = unseen + min(calibrated.residual, 0.5)
+        return Prediction(
+            layout=layout,
+            performance=Performance(
+                tps=tps,
+                latency_ms=LatencyMs(latency["mean"], p99_ms),
+                commit_ms=LatencyMs(commit["mean"], commit_p99_ms),
+                wal_sync_us=answer["wal_sync_us"],
+                usd_month=catalog.layout_price(layout).usd_month,
+                provenance=Provenance("predicted", "closed queueing network, simulated"),
+                read_ms=LatencyMs(answer["read_ms"]["mean"], answer["read_ms"]["p99"]),
+            ),
+            tps_interval=spreads.tps.around(tps, more),
+            p99_interval=None if p99_ms is None else spreads.p99.around(p99_ms, more),
+            volumes=volumes,
+            host_utilisation=host,
+            cpu_utilisation=answer["cpu_utilisation"],
+            bottleneck=_bottleneck(volumes, host, answer["cpu_utilisation"]),
+            warnings=_warnings(workload, calibrated.residual),
+        )
+
+    def _commit_excess_ms(self, workload: Workload, layout: Layout) -> float:
+        tail = self._calibration.commit_tail
+        if tail is None:
+            return 0.0
+        return tail.on(neighbours(workload, layout, self._relations, self._catalog))
 
 
 def predict(
@@ -104,47 +145,15 @@ def predict(
     return found.predict(layout, clients=clients, period=period, cache=cache, open_loads=open_loads)
 
 
-def _prediction(
-    workload: Workload,
-    layout: Layout,
-    catalog: PricedCatalog,
-    answer: dict[str, Any],
-    calibrated: Calibration,
-) -> Prediction:
-    commit = answer["commit_ms"] or {"mean": None, "p99": None}
-    latency = answer["latency_ms"]
-    tps = answer["tps"]
-    spreads = errors.spreads(is_tail_known=calibrated.tail is not None)
-    p99_ms = _times(latency["p99"], calibrated.tail or errors.USUAL_TAIL)
-    commit_p99_ms = _times(commit["p99"], calibrated.commit_tail or 1.0)
-    volumes = tuple(_volume_load(device, layout, catalog, answer) for device in answer["devices"])
-    cap = catalog.host_cap(layout.host)
-    host = _host_utilisation(answer, cap)
-    unseen = 0.0 if workload.is_physical else _LOGICAL_ERROR
-    more = unseen + min(calibrated.residual, 0.5)
-    return Prediction(
-        layout=layout,
-        performance=Performance(
-            tps=tps,
-            latency_ms=LatencyMs(latency["mean"], p99_ms),
-            commit_ms=LatencyMs(commit["mean"], commit_p99_ms),
-            wal_sync_us=answer["wal_sync_us"],
-            usd_month=catalog.layout_price(layout).usd_month,
-            provenance=Provenance("predicted", "closed queueing network, simulated"),
-            read_ms=LatencyMs(answer["read_ms"]["mean"], answer["read_ms"]["p99"]),
-        ),
-        tps_interval=spreads.tps.around(tps, more),
-        p99_interval=None if p99_ms is None else spreads.p99.around(p99_ms, more),
-        volumes=volumes,
-        host_utilisation=host,
-        cpu_utilisation=answer["cpu_utilisation"],
-        bottleneck=_bottleneck(volumes, host, answer["cpu_utilisation"]),
-        warnings=_warnings(workload, calibrated.residual),
-    )
-
-
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else value * factor
+
+
+def _commit_p99_ms(commit: dict[str, float | None], excess_ms: float) -> float | None:
+    """The simulated 99th percentile with its excess, never below the simulated mean."""
+    if commit["p99"] is None:
+        return None
+    return max(commit["p99"] + excess_ms, commit["mean"] or 0.0)
 
 
 def _volume_load(

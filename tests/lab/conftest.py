@@ -16,6 +16,7 @@ import pytest
 from pgstow import emulate
 from pgstow.emulate.control import Compensation
 from pgstow.emulate.state import StateDirectory
+from pgstow.emulate.volumes import ended_server
 from pgstow.host import loops, mounts, processes
 from pgstow.model import (
     Device,
@@ -39,9 +40,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.lab)
 
 
+@pytest.fixture(scope="session")
+def _swept() -> None:
+    """Take down what a killed command left in the usual places: mkfs.btrfs stumbles over it."""
+    usual = emulate.DEFAULT_STATE_DIRECTORY.parent
+    seen: set[Path] = set()
+    while (ended := ended_server()) and usual in ended.parents and ended not in seen:
+        seen.add(ended)
+        emulate.down(ended, force=True)
+
+
 @pytest.fixture(autouse=True)
-def _lab(require: Callable[[str], None]) -> None:
+def _lab(require: Callable[[str], None], request: pytest.FixtureRequest) -> None:
     require("lab")
+    request.getfixturevalue("_swept")
 
 
 def make_device(volume: Volume, **member: Any) -> Device:

@@ -29,7 +29,7 @@ def format_device(volume: Volume, device: str) -> None:
     try:
         programs.run([*command, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
     except HostError as error:
-        ended = _ended_server()
+        ended = ended_server()
         if volume.filesystem != "btrfs" or ended is None:
             raise
         # mkfs.btrfs compares its device with the file behind every mounted loop device
@@ -37,7 +37,7 @@ def format_device(volume: Volume, device: str) -> None:
         raise HostError(what, f"run pgstow emulate down --state-dir {ended}") from error
 
 
-def _ended_server() -> Path | None:
+def ended_server() -> Path | None:
     """The state directory of an emulator that ended with its volumes still mounted."""
     for present in mounts.mounts():
         server = server_of(present)

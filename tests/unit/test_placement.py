@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from pgstow.planning.placement import (
     GIB,
+    IOPS,
     USES,
+    WAIT,
     Items,
     Kinds,
     Placed,
     PlacementProblem,
+    Series,
     Singles,
     place,
 )
@@ -148,3 +151,30 @@ def test_what_is_to_be_alone_shares_with_nothing(exact_max: int) -> None:
     assert placed is not None
     assert int(placed.single_shape[0]) not in placed.item_shape.tolist()
     assert placed.bound_usd > together.usd_month
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_series_agrees_with_each_of_its_problems_alone(seed: int) -> None:
+    base = replace(samples.problem(seed, 400, 4), max_volumes=4, host_kiops=None, host_mibps=None)
+    series = Series.of(base)
+    for pace in (1.0, 1.3, 0.6):
+        use = base.singles.use.copy()
+        use[:, :, IOPS:WAIT] /= pace
+        paced = replace(base, pace=pace, singles=replace(base.singles, use=use))
+        alone = place(paced, gap=1e-3, exact_max=0)
+        found = series.place(paced, gap=1e-3, nodes_max=300)
+        assert (found is None) == (alone is None)
+        if found is None or alone is None:
+            continue
+        assert found.bound_usd <= found.usd_month
+        assert found.usd_month == pytest.approx(alone.usd_month, rel=3e-3, abs=0.5)
+        assert found.bound_usd <= alone.usd_month * (1 + 1e-9)
+        assert alone.bound_usd <= found.usd_month * (1 + 1e-9)
+
+
+def test_twice_the_pace_is_twice_the_demand() -> None:
+    once = _plain([[500.0, 6000.0, 0.0, 0.0]], (samples.GP3,))
+    twice = _plain([[500.0, 12_000.0, 0.0, 0.0]], (samples.GP3,))
+    paced, plain = place(replace(once, pace=2.0)), place(twice)
+    assert paced is not None and plain is not None
+    assert paced.usd_month == pytest.approx(plain.usd_month)

@@ -13,7 +13,7 @@ from pgstow.planning.placement.problem import (
     Singles,
     Sizes,
 )
-from pgstow.planning.placement.solver import place
+from pgstow.planning.placement.solver import Series, is_small, place
 
 __all__ = [
     "BYTES",
@@ -25,7 +25,9 @@ __all__ = [
     "Kinds",
     "Placed",
     "PlacementProblem",
+    "Series",
     "Singles",
     "Sizes",
+    "is_small",
     "place",
 ]

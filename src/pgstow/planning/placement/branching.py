@@ -16,6 +16,7 @@ from pgstow.planning.placement.problem import Bools, Floats, Placed
 from pgstow.planning.placement.recovery import recover
 
 _INTEGRAL = 1e-5
+_ALMOST = 0.9  # bought to so much of it, a volume is not tried without
 _NOT_WORTH_USD = 0.10  # about what whole GiB cost, which no bound knows of
 _ROOT_ROUNDS, _ROUNDS = 30, 6
 _REPEATS = 5  # of rounds, until something is known of a node on which not everything has a place
@@ -56,7 +57,7 @@ class Search:
             bound = max(node.bound_usd, relaxed.bound_usd)
             if relaxed.is_placed and not self._is_hopeless(bound):
                 self._round(relaxed, node)
-            if self._is_hopeless(bound):
+            if self._is_hopeless(bound) or not relaxed.is_placed:
                 closed = min(closed, bound)
                 continue
             children = self._branch(node, relaxed)
@@ -101,16 +102,37 @@ class Search:
         if key in self.tried:
             return
         self.tried.add(key)
-        self._recover(is_open, node.fixed)
+        is_open = self._fewer(is_open, relaxed.y < _ALMOST, node.fixed)
+        self._recover(is_open, node.fixed, max(node.bound_usd, relaxed.bound_usd))
 
-    def _recover(self, is_open: Bools, fixed: Fixed) -> None:
+    def _fewer(self, is_open: Bools, doubtful: Bools, fixed: Fixed) -> Bools:
+        """Close, one after the other, what the columns at hand are cheaper without."""
+        if not (is_open & doubtful).any():
+            return is_open
+        bounds = is_open.astype(float)
+        self.master.bound(bounds, bounds, fixed)
+        usd = self.master.relax(is_open, rounds=0, gap=self.gap).usd
+        for shape in np.nonzero(is_open & doubtful)[0].tolist():
+            if is_open.sum() == 1:
+                break
+            without = is_open.copy()
+            without[shape] = False
+            bounds = without.astype(float)
+            self.master.bound(bounds, bounds, fixed)
+            relaxed = self.master.relax(without, rounds=0, gap=self.gap)
+            if relaxed.is_placed and relaxed.usd < usd:
+                usd, is_open = relaxed.usd, without
+        return is_open
+
+    def _recover(self, is_open: Bools, fixed: Fixed, bound_usd: float) -> None:
         bounds = is_open.astype(float)
         self.master.bound(bounds, bounds, fixed)
         relaxed = self.master.relax(is_open, rounds=4, gap=self.gap / 4)
         if not relaxed.is_placed or self._is_hopeless(relaxed.usd):
             return
         gap_usd = self.gap / 2 * abs(relaxed.usd)
-        placed = recover(self.master, is_open, relaxed.prices, gap_usd)
+        enough_usd = bound_usd + max(self.gap * abs(bound_usd), _NOT_WORTH_USD) * 0.9
+        placed = recover(self.master, is_open, relaxed.prices, gap_usd, enough_usd)
         if placed is not None and (self.best is None or placed.usd_month < self.best.usd_month):
             self.best = placed
 

@@ -46,6 +46,15 @@ class Arranged:
     bound_usd: float
 
 
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """When a search ends early: at so many nodes or seconds, or with a price that is enough."""
+
+    nodes_max: int
+    seconds_max: float
+    enough_usd: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lies:
     """The variables x: each is one unit's on one shape."""
@@ -62,13 +71,12 @@ def arrange(
     *,
     is_open: Bools | None = None,
     gap_usd: float = 1e-6,
-    nodes_max: int | None = None,
-    seconds_max: float = _SOLVE_SECONDS,
+    effort: Effort | None = None,
 ) -> Arranged | None:
     """The cheapest arrangement of ``units`` on top of ``base``, or None where there is none.
 
     With ``is_open`` the volumes bought are given; else they are found. The search ends at
-    ``gap_usd``, ``nodes_max`` or ``seconds_max``.
+    ``gap_usd``, or when the ``effort`` is spent.
     """
     shapes = len(problem.shapes)
     rows = UseRows(shapes, linked=False)
@@ -93,9 +101,10 @@ def arrange(
     _assign(programme, units, lies, linked=is_open is None)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
-    highs.setOptionValue("time_limit", seconds_max)
-    if nodes_max is not None:
-        highs.setOptionValue("mip_max_nodes", nodes_max)
+    highs.setOptionValue("time_limit", effort.seconds_max if effort else _SOLVE_SECONDS)
+    if effort is not None:
+        highs.setOptionValue("mip_max_nodes", effort.nodes_max)
+        highs.setOptionValue("objective_target", effort.enough_usd)
     return _solved(highs, problem, programme, lies)
 
 

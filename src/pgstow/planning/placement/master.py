@@ -17,6 +17,7 @@ import numpy as np
 from pgstow.planning.placement.grouping import Groups
 from pgstow.planning.placement.pricing import Choices, price
 from pgstow.planning.placement.problem import (
+    BYTES,
     GIB,
     IOPS,
     USES,
@@ -28,6 +29,9 @@ from pgstow.planning.placement.problem import (
 from pgstow.planning.placement.sizing import (
     COLUMNS_OF_SHAPE,
     INFINITY,
+    P,
+    Programme,
+    T,
     UseRows,
     sizing,
 )
@@ -80,6 +84,7 @@ class Master:
         count = self.groups.count + problem.singles.count
         programme.row_lower += [1.0] * count
         programme.row_upper += [1.0] * count
+        links = self._link_singles(programme)
         self.first_column = len(programme.cost)
         self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
         self.highs.setOptionValue("output_flag", False)
@@ -94,6 +99,41 @@ class Master:
         ):
             if source < 0 and self.is_unit(row):
                 self.whole[row, -1 - source] = column
+        for (row, shape), link in links.items():
+            self.highs.changeCoeff(link, self.first_column + self.whole[row, shape], 1.0)
+
+    def _link_singles(self, programme: Programme) -> dict[tuple[int, int], int]:
+        """Rows that let a single lie only on what is bought; by its row of convexity and shape."""
+        return {
+            (self.groups.count + single, shape): programme.row(
+                {COLUMNS_OF_SHAPE * shape: -1.0}, -INFINITY, 0.0
+            )
+            for single, shape in np.argwhere(self.problem.singles.allowed).tolist()
+        }
+
+    def change(self, problem: PlacementProblem) -> None:
+        """Go on with another pace, response time or singles: the columns at hand stay."""
+        self.problem = problem
+        shapes, set_to = len(problem.shapes), self.highs.changeCoeff
+        totals = self._totals()
+        for c in range(shapes):
+            for use, column in ((IOPS, P), (BYTES, T)):
+                set_to(use * shapes + c, COLUMNS_OF_SHAPE * c + column, -problem.used)
+            for place, use in enumerate((GIB, IOPS)):
+                row = self.rows.link + place * shapes + c
+                set_to(row, COLUMNS_OF_SHAPE * c, -float(totals[c, use]))
+        for row, limit, factor in (
+            (self.rows.host_iops, problem.host_kiops, problem.used),
+            (self.rows.host_bytes, problem.host_mibps, problem.used),
+            (self.rows.response, problem.response_ms, 1.0),
+        ):
+            upper = INFINITY if limit is None else factor * limit
+            self.highs.changeRowBounds(row, -INFINITY, upper)
+        single, shape, entries = self._single_uses(totals)
+        for one, c, dense in zip(single.tolist(), shape.tolist(), entries, strict=True):
+            column = self.first_column + self.whole[self.groups.count + one, c]
+            for row in np.nonzero(np.abs(dense) > _ENOUGH)[0].tolist():
+                set_to(row, column, float(dense[row]))
 
     def is_unit(self, row: int) -> bool:
         """Whether a row of convexity is one unit's: a single, or an item that is its own group."""
@@ -152,18 +192,23 @@ class Master:
         self._add(group, (-1 - shape).tolist(), groups.total[group, 0] * move, use)
 
     def _add_singles(self) -> None:
+        single, shape, dense = self._single_uses(self._totals())
+        cost = self.problem.singles.move_usd[single, shape]
+        self._add_rows(self.groups.count + single, (-1 - shape).tolist(), cost, dense)
+
+    def _single_uses(self, totals: Floats) -> tuple[Ints, Ints, Floats]:
+        """Each single on each shape it may lie on, and the entries of that column."""
         problem, singles = self.problem, self.problem.singles
+        shapes = len(problem.shapes)
         single, shape = np.nonzero(singles.allowed)
-        use = np.zeros((len(single), len(problem.shapes), USES))
+        use = np.zeros((len(single), shapes, USES))
         use[np.arange(len(single)), shape] = singles.use[single, shape]
         dense = use.reshape(len(single), -1) @ self.stencil.T
-        totals, shapes = self._totals(), len(problem.shapes)
         for column, (one, c) in enumerate(zip(single.tolist(), shape.tolist(), strict=True)):
             if one in singles.alone:  # where it lies nothing else does: the link is all used up
                 dense[column, self.rows.link + c] = totals[c, GIB]
                 dense[column, self.rows.link + shapes + c] = totals[c, IOPS]
-        cost = singles.move_usd[single, shape]
-        self._add_rows(self.groups.count + single, (-1 - shape).tolist(), cost, dense)
+        return single, shape, dense
 
     def _add_unplaced(self) -> None:
         """A dear column for each group, so that the programme always has a solution."""

@@ -105,6 +105,12 @@ class PlacementProblem:
     max_volumes: int
     groups: tuple[tuple[int, ...], ...] = ()  # shapes of which at most one is used
     new_volume_usd: float = 0.01  # so that of equal prices fewer volumes win
+    pace: float = 1.0  # how many times as many transactions as the uses are for
+
+    @property
+    def used(self) -> float:
+        """What uses may fill of IOPS and throughput: at twice the pace, half as much."""
+        return (1 - self.headroom) / self.pace
 
     def item_use(self, chosen: Ints, shape: int) -> Floats:
         """Uses of some items on one shape, items × USES."""

@@ -6,11 +6,11 @@ that each shape gets its share; then some of them, of all sizes, are placed agai
 the loads of everything else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgstow.planning.placement.exact import Units, arrange
+from pgstow.planning.placement.exact import Effort, Units, arrange
 from pgstow.planning.placement.grouping import Groups
 from pgstow.planning.placement.master import Master
 from pgstow.planning.placement.pricing import weights
@@ -22,10 +22,20 @@ from pgstow.planning.placement.problem import (
     Placed,
     PlacementProblem,
 )
+from pgstow.planning.placement.sizing import keeps_shared, sizes
 
-_CONTESTED = (80, 240)  # how many are placed exactly; more only where fewer cannot be
-_NODES = (100, 1000)
-_SECONDS = (1.0, 4.0)
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One try of the exact programme; ``is_last_resort`` only where nothing was found before."""
+
+    contested_max: int
+    nodes_max: int
+    seconds_max: float
+    is_last_resort: bool = False
+
+
+_STEPS = (_Step(30, 60, 0.2), _Step(80, 100, 0.5), _Step(240, 1000, 4.0, is_last_resort=True))
 _SHARE_MIN = 1e-9
 
 
@@ -37,43 +47,78 @@ class _Rounded:
     is_contested: Bools
 
 
-def recover(master: Master, is_open: Bools, prices: Floats, gap_usd: float) -> Placed | None:
-    """Whole items from the master's present solution, not bounded; None where no way was found."""
+def recover(
+    master: Master, is_open: Bools, prices: Floats, gap_usd: float, enough_usd: float
+) -> Placed | None:
+    """Whole items from the master's present solution, not bounded; None where no way was found.
+
+    The search ends within ``gap_usd`` of its best, or at ``enough_usd``.
+    """
     problem, groups = master.problem, master.groups
     allowed = problem.kinds.allowed & is_open
     allowed = allowed & ~_taken_alone(master)
     rounded = _round(master, prices, allowed)
-    ranked = _ranked(problem, groups, rounded, prices, allowed)
-    for contested_max, nodes, seconds in zip(_CONTESTED, _NODES, _SECONDS, strict=True):
-        contested = ranked[:contested_max]
-        units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
-        arranged = arrange(
-            problem,
-            units,
-            base,
-            is_open=is_open,
-            gap_usd=gap_usd,
-            nodes_max=nodes,
-            seconds_max=seconds,
-        )
-        if arranged is not None:
+    best = _as_rounded(master, rounded.shape, is_open)
+    ranked = None
+    for step in _STEPS:
+        if best is not None and (best.usd_month <= enough_usd or step.is_last_resort):
             break
-        if len(contested) == len(groups.order):
-            return None
-    else:
+        if ranked is None:
+            ranked = _ranked(problem, groups, rounded, prices, allowed)
+        contested = ranked[: step.contested_max]
+        units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
+        effort = Effort(step.nodes_max, step.seconds_max, enough_usd - base_usd)
+        arranged = arrange(problem, units, base, is_open=is_open, gap_usd=gap_usd, effort=effort)
+        if arranged is None:
+            continue
+        if best is None or arranged.usd_month + base_usd < best.usd_month:
+            shape = rounded.shape.copy()
+            shape[contested] = arranged.shape[: len(contested)]
+            best = Placed(
+                item_shape=shape,
+                single_shape=arranged.shape[len(contested) :],
+                volumes=arranged.volumes,
+                usd_month=arranged.usd_month + base_usd,
+                bound_usd=-np.inf,
+            )
+        if arranged.bound_usd > effort.enough_usd:  # more to place would hardly help either
+            break
+    if best is None:
         return None
     item_shape = np.empty(len(groups.order), dtype=np.int64)
-    shape = rounded.shape.copy()
-    shape[contested] = arranged.shape[: len(contested)]
-    item_shape[groups.order] = shape
-    usd = arranged.usd_month + base_usd
+    item_shape[groups.order] = best.item_shape
+    return replace(best, item_shape=item_shape, prices=prices)
+
+
+def _as_rounded(master: Master, shape: Ints, is_open: Bools) -> Placed | None:
+    """The rounded assignment as it is, singles where most lies; None if it breaks a limit."""
+    problem, groups = master.problem, master.groups
+    singles = problem.singles
+    share = np.zeros(singles.allowed.shape)
+    for (row, c), column in master.whole.items():
+        if row >= groups.count:
+            share[row - groups.count, c] = master.shares()[column]
+    single = np.argmax(share, axis=1) if singles.count else np.zeros(0, dtype=np.int64)
+    shapes, resources = len(problem.shapes), groups.demand.shape[1]
+    load = np.stack(
+        [np.bincount(shape, groups.demand[:, k], shapes) for k in range(resources)], axis=1
+    )
+    use = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
+    np.add.at(use, single, singles.use[np.arange(singles.count), single])
+    if singles.alone or not keeps_shared(problem, use):
+        return None
+    bought = [sizes(problem, c, use[c]) for c in np.nonzero(is_open)[0].tolist()]
+    if any(one is None for one in bought):
+        return None
+    kinds = np.repeat(groups.kind, np.diff(groups.start))
+    moves = float((problem.kinds.move_usd_per_gib[kinds, shape] * groups.demand[:, 0]).sum())
+    moves += float(singles.move_usd[np.arange(singles.count), single].sum())
     return Placed(
-        item_shape=item_shape,
-        single_shape=arranged.shape[len(contested) :],
-        volumes=arranged.volumes,
-        usd_month=usd,
+        item_shape=shape,
+        single_shape=single,
+        volumes=tuple(one[0] for one in bought if one),
+        usd_month=moves + sum(one[1] for one in bought if one),
         bound_usd=-np.inf,
-        prices=prices,
     )
 
 

@@ -4,6 +4,7 @@ Columns 4 c + (0..3) are y, whole GiB of a member, thousands of IOPS and MiB/s o
 of uses come first, in the order that :class:`UseRows` names; the rules follow.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import highspy
@@ -18,11 +19,13 @@ from pgstow.planning.placement.problem import (
     Floats,
     Ints,
     PlacementProblem,
+    Sizes,
 )
 from pgstow.planning.shapes import Shape
 from pgstow.units import MIB
 
 INFINITY = highspy.kHighsInf
+_ROUNDING = 1e-9
 Y, N, P, T = range(4)
 COLUMNS_OF_SHAPE = 4
 
@@ -183,7 +186,7 @@ def _fixed_usd(shape: Shape, problem: PlacementProblem) -> float:
 def _use_rows(
     programme: Programme, problem: PlacementProblem, rows: UseRows, base: Floats, totals: Floats
 ) -> None:
-    used = 1 - problem.headroom
+    used = problem.used
     lines = (
         (GIB, N, lambda shape: (1 - problem.free_space) * shape.stripes),
         (IOPS, P, lambda _: used),
@@ -231,3 +234,48 @@ def _rules(programme: Programme, shape: Shape, first: int) -> None:
         add({t: 1.0, p: -shape.bytes_per_s_per_iops * 1000 / MIB}, -INFINITY, 0.0)
     if shape.bytes_per_s_per_gib is not None:
         add({t: 1.0, n: -shape.bytes_per_s_per_gib / MIB * stripes}, -INFINITY, 0.0)
+
+
+def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float] | None:
+    """The least of shape ``c`` that bears a load (USES), and its price; None where none does.
+
+    Throughput bounds IOPS from below, and both the size: nothing is gained by more than that.
+    """
+    shape, used = problem.shapes[c], problem.used
+    mibps, kiops = load[BYTES] / used, load[IOPS] / used
+    gib = max(load[GIB] / (1 - problem.free_space), shape.min_gib)
+    included = shape.included_iops / 1000 if shape.is_iops_provisioned else 0.0
+    if shape.is_throughput_provisioned:
+        mibps = max(mibps, shape.included_bytes_per_s / MIB)
+    if shape.bytes_per_s_per_iops is not None:
+        kiops = max(kiops, mibps * MIB / (shape.bytes_per_s_per_iops * 1000))
+    kiops = max(kiops, included)
+    if shape.iops_per_gib is not None:
+        gib = max(gib, (kiops - included) * 1000 / shape.iops_per_gib)
+    if shape.bytes_per_s_per_gib is not None:
+        gib = max(gib, mibps * MIB / shape.bytes_per_s_per_gib)
+    gib = math.ceil(gib / shape.stripes - _ROUNDING) * shape.stripes
+    limits = (shape.max_gib, shape.max_iops / 1000, shape.max_bytes_per_s / MIB)
+    if any(
+        wanted > limit * (1 + _ROUNDING)
+        for wanted, limit in zip((gib, kiops, mibps), limits, strict=True)
+    ):
+        return None
+    usd = _fixed_usd(shape, problem) + shape.usd_per_gib * gib
+    usd += shape.usd_per_iops * 1000 * kiops if shape.is_iops_provisioned else 0.0
+    usd += shape.usd_per_mibps * mibps if shape.is_throughput_provisioned else 0.0
+    return Sizes(c, float(gib), float(kiops), float(mibps)), float(usd)
+
+
+def keeps_shared(problem: PlacementProblem, load: Floats) -> bool:
+    """Whether loads (shapes × USES) keep to what all volumes share."""
+    network = np.array([not shape.is_ephemeral for shape in problem.shapes], dtype=bool)
+    used = problem.used
+    asked = (
+        (load[network, IOPS].sum(), problem.host_kiops, used),
+        (load[network, BYTES].sum(), problem.host_mibps, used),
+        (load[:, WAIT].sum(), problem.response_ms, 1.0),
+    )
+    return all(
+        limit is None or total <= factor * limit * (1 + _ROUNDING) for total, limit, factor in asked
+    )

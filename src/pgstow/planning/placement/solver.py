@@ -1,6 +1,6 @@
 """Place and size: exactly where there is little; by bound, search and recovery where not."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,7 @@ def place(
 
     Up to ``exact_max`` units × shapes go to HiGHS whole.
     """
-    units = problem.items.count + problem.singles.count
-    if units * len(problem.shapes) <= exact_max:
+    if is_small(problem, exact_max):
         return place_exactly(problem)
     groups = group(problem)
     master = Master(problem, groups)
@@ -32,6 +31,36 @@ def place(
     if search.best is None:
         return None
     return replace(search.best, bound_usd=min(bound, search.best.usd_month))
+
+
+def is_small(problem: PlacementProblem, exact_max: int = _EXACT_MAX) -> bool:
+    """Whether HiGHS is given the problem whole."""
+    units = problem.items.count + problem.singles.count
+    return units * len(problem.shapes) <= exact_max
+
+
+@dataclass(slots=True)
+class Series:
+    """Problems that differ in pace, response time and singles alone, one after the other.
+
+    Groups and columns are kept, so that each costs a fraction of the first.
+    """
+
+    master: Master
+
+    @classmethod
+    def of(cls, problem: PlacementProblem) -> "Series":
+        """Begin with one of the problems."""
+        return cls(Master(problem, group(problem)))
+
+    def place(self, problem: PlacementProblem, *, gap: float, nodes_max: int) -> Placed | None:
+        """The next one; see :func:`place`. Not more than ``nodes_max`` branches are looked at."""
+        self.master.change(problem)
+        search = Search(self.master, 0.8 * gap, nodes_max)
+        bound = search.run()
+        if search.best is None:
+            return None
+        return replace(search.best, bound_usd=min(bound, search.best.usd_month))
 
 
 def place_exactly(problem: PlacementProblem) -> Placed | None:

@@ -9,6 +9,7 @@ from pgstow.catalog import checks, limits, prices
 from pgstow.catalog.ageing import ageing
 from pgstow.catalog.anatomy import Anatomy, PartRule, anatomy
 from pgstow.catalog.effective import HOST_BURST_S, EffectiveLimits, effective_limits
+from pgstow.catalog.managed import as_sold
 from pgstow.catalog.tables import LazyRows
 from pgstow.catalog.types import (
     DEFAULT_REGION,
@@ -132,6 +133,18 @@ class Catalog:
         """The host's memory; None: not known."""
         found = self.host_instance(host)
         return None if found is None else found.memory_bytes
+
+    def as_sold(self, name: str, size_bytes: Bytes) -> VolumeType:
+        """A type with the limits that it has at a size, where the provider stripes by itself."""
+        volume = Volume("volume", name, size_bytes, "/volume")
+        return as_sold(self.volume_type(name), volume)
+
+    def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
+        """How many disks of its own the host has that are no hard disks, and the size of each."""
+        found = self.host_instance(host) if host.platform == "ec2" else None
+        if found is None or found.disk_kind == "hdd":
+            return 0, None
+        return found.disks, found.disk_bytes
 
     def price(self, volume: Volume, host: HostSpec) -> Price:
         """What all members of a volume cost a month."""

@@ -39,6 +39,9 @@ _SECONDS_UNITS = {
     "m": 60.0,
     "h": 3600.0,
     "d": 86400.0,
+    "w": 7 * 86400.0,
+    "mo": 730 * 3600.0,  # a month as AWS bills it
+    "y": 12 * 730 * 3600.0,
 }
 _QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*$")
 
@@ -126,6 +129,8 @@ def format_duration(seconds: float) -> str:
     ('300 µs', '1.8 ms', '1 min 30 s')
     >>> format_duration(59.99), format_duration(3600), format_duration(7320)
     ('1 min', '1 h', '2 h 2 min')
+    >>> format_duration(12 * 730 * 3600)
+    '365 days'
     """
     if seconds < 1e-3:
         return f"{_number(seconds * 1e6, 0)} µs"
@@ -136,6 +141,8 @@ def format_duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    if whole >= 3 * 86400:
+        return f"{whole / 86400:,.0f} days"
     minutes = whole % 3600 // 60
     return f"{whole // 3600} h {minutes} min" if minutes else f"{whole // 3600} h"
 

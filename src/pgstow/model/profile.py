@@ -38,7 +38,7 @@ class Demand:
     the page cache then served is still in: see :attr:`Profile.physical_read_ratio`),
     ``sequential_read_bytes`` those of scans, ``block_writes`` blocks written back (attributed from
     tuple changes), ``tuple_writes`` rows inserted, updated and deleted, ``buffer_hits`` blocks
-    found in shared buffers.
+    found in shared buffers. ``growth_bytes`` are of rows inserted less those deleted.
     """
 
     relation: RelationId
@@ -47,6 +47,7 @@ class Demand:
     block_writes: Rate
     tuple_writes: Rate
     buffer_hits: Rate
+    growth_bytes: Rate | None = None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ whose. The blocks that each relation can have dirtied give the shares: a row upd
 (HOT) or deleted touches one block at random, another update two, an insert 1 / (rows per block)
 of one; in each index an insert or a non-HOT update touches one. Of t touches between two
 checkpoints on a relation of B blocks, B (1 - exp(-t / B)) are different blocks.
+
+A relation grows by its mean bytes for each row inserted, less those deleted; an index with its
+table.
 """
 
 import math
@@ -32,9 +35,10 @@ class _Change(NamedTuple):
     sequential_reads: float
     hits: int
     rows_changed: int
+    growth_bytes: float
 
 
-_NOTHING = _Change(0.0, 0.0, 0, 0)
+_NOTHING = _Change(0.0, 0.0, 0, 0, 0.0)
 
 
 def demands(
@@ -74,6 +78,7 @@ def demands(
                 ),
                 tuple_writes=rate_of((c.rows_changed for c in own), seconds),
                 buffer_hits=rate_of((c.hits for c in own), seconds),
+                growth_bytes=rate_of((c.growth_bytes for c in own), seconds),
             )
         )
     return tuple(found)
@@ -100,7 +105,13 @@ def _changes(
         if relation.kind in ("table", "materialized view"):
             sequential = min(reads, _scanned_blocks(past, now, relation, block_bytes))
         inserted, updated, hot, deleted = _row_changes(past, now)
-        found[key] = _Change(reads - sequential, sequential, hits, inserted + updated + deleted)
+        found[key] = _Change(
+            reads - sequential,
+            sequential,
+            hits,
+            inserted + updated + deleted,
+            _growth_bytes(inserted - deleted, now, relation),
+        )
         per_block = max(1.0, now.rows / now.pages) if now.pages and now.rows else 1.0
         touched = inserted / per_block + hot + 2 * (updated - hot) + deleted
         if touched:
@@ -110,7 +121,20 @@ def _changes(
             inserted, updated, hot, _ = _row_changes(before.get(table, NO_COUNTERS), after[table])
             if inserted + updated - hot:
                 touches[index] = touches.get(index, 0.0) + inserted + updated - hot
+            if index in keys and found[table].growth_bytes:
+                grown = found[table].growth_bytes * _ratio(keys, index, table)
+                found[index] = found.get(index, _NOTHING)._replace(growth_bytes=grown)
     return found
+
+
+def _ratio(keys: Mapping[RelationKey, Relation], index: RelationKey, table: RelationKey) -> float:
+    """Bytes of an index for each of its table."""
+    return keys[index].size_bytes / max(1, keys[table].size_bytes) if table in keys else 0.0
+
+
+def _growth_bytes(rows: int, now: RelationCounters, relation: Relation) -> float:
+    """What rows that came or went take; the room of deleted ones is used again."""
+    return rows * relation.size_bytes / now.rows if now.rows > 0 else 0.0
 
 
 def _row_changes(past: RelationCounters, now: RelationCounters) -> tuple[int, int, int, int]:

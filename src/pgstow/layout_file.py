@@ -137,6 +137,7 @@ class PostgresTable(_Strict):
     data: str
     wal: str | None = None
     temp: list[str] = []
+    backup: str | None = None
     settings: dict[str, Setting] = {}
 
 
@@ -167,6 +168,7 @@ class LayoutTable(_Strict):
                 wal=self.postgres.wal or self.postgres.data,
                 temp=tuple(self.postgres.temp),
                 settings=tuple(self.postgres.settings.items()),
+                backup=self.postgres.backup,
             ),
             tablespaces=tuple(
                 Tablespace(
@@ -255,6 +257,8 @@ def _postgres_block(placement: Placement) -> str:
     lines.append(f"wal = {quoted_text(placement.wal)}")
     if placement.temp:
         lines.append(f"temp = {_texts(placement.temp)}")
+    if placement.backup is not None:
+        lines.append(f"backup = {quoted_text(placement.backup)}")
     if placement.settings:
         lines += ["", "[postgres.settings]"]
         lines += [f"{quoted_key(name)} = {_value(value)}" for name, value in placement.settings]

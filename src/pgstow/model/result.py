@@ -12,7 +12,8 @@ class Goal:
     """What the user wants. ``tps`` of None: at least what was observed.
 
     With ``budget_usd_month`` the fastest layout within it is wanted, else the cheapest one that
-    meets the rest. ``headroom`` is the share of every limit that must stay free.
+    meets the rest. ``headroom`` is the share of every limit that must stay free. ``pins`` are
+    (what, where): a relation's name or pattern, "wal" or "temp", and a volume or volume type.
     """
 
     commit_p99_ms: float | None = None
@@ -25,6 +26,15 @@ class Goal:
     max_volumes: int = 6
     max_stripes: int = 8
     free_space: float = 0.3  # share of each new volume to leave free
+    horizon_s: float | None = None  # relations as large as they will be after so long
+    instance: str | None = None  # None: the one there is
+    any_instance: bool = False  # the instance is planned too, and its price is part of the price
+    max_move_bytes: int | None = None
+    pins: tuple[tuple[str, str], ...] = ()
+    max_failure_rate: float | None = None  # of one volume, a year
+    data_on_ephemeral: bool = False  # tables and indexes may be lost: a standby holds them
+    backup_bytes: int | None = None  # a volume of its own for backups of so much
+    settings: bool = False  # plan the server's settings too
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ class Placement:
     wal: str
     temp: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    backup: str | None = None  # the volume that backups are written to
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,8 @@ class Layout:
         _refuse_twice([str(r) for t in self.tablespaces for r in t.relations], "relation")
         used = [("postgres.data", self.postgres.data), ("postgres.wal", self.postgres.wal)]
         used += [("postgres.temp", name) for name in self.postgres.temp]
+        if self.postgres.backup is not None:
+            used.append(("postgres.backup", self.postgres.backup))
         used += [(f"tablespaces.{space.name}.volume", space.volume) for space in self.tablespaces]
         for key, name in used:
             if name not in names:

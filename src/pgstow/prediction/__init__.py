@@ -1,7 +1,7 @@
 """Prediction: throughput, latency, utilisation and price of a layout under a profile."""
 
 from pgstow.prediction.cache import CacheSize
-from pgstow.prediction.predict import Predictor, predict
+from pgstow.prediction.predict import Predictor, on_host, predict
 from pgstow.prediction.simulation import OpenLoad, Period, totals_by_volume
 from pgstow.prediction.workload import (
     SEQUENTIAL_READ_BYTES,
@@ -19,6 +19,7 @@ __all__ = [
     "Predictor",
     "RelationWork",
     "Workload",
+    "on_host",
     "places",
     "predict",
     "totals_by_volume",

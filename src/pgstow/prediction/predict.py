@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from pgstow.model import (
     HostCap,
+    HostSpec,
     LatencyMs,
     Layout,
     Performance,
@@ -36,6 +37,9 @@ class PricedCatalog(DeviceCatalog, Protocol):
     def price(self, volume: Any, host: Any) -> Price:
         """The price of one volume."""
 
+    def cores(self, host: HostSpec) -> int | None:
+        """The host's virtual CPUs; None: not known."""
+
 
 class Predictor:
     """What is the same for every layout of one profile: its workload, and the host's own part."""
@@ -57,7 +61,7 @@ class Predictor:
         open_loads: Sequence[OpenLoad] = (),
     ) -> Prediction:
         """As :func:`predict`."""
-        workload = self._workload
+        workload = on_host(self._workload, self._profile, layout.host, self._catalog)
         if clients is not None:
             workload = replace(workload, clients=clients)
         if cache is not None:
@@ -120,6 +124,14 @@ class Predictor:
         if tail is None:
             return 0.0
         return tail.on(neighbours(workload, layout, self._relations, self._catalog))
+
+
+def on_host(
+    workload: Workload, profile: Profile, host: HostSpec, catalog: PricedCatalog
+) -> Workload:
+    """The load on another instance: as many cores as that has, each as fast as the present ones."""
+    cores = catalog.cores(host) if host.instance != profile.layout.host.instance else None
+    return workload if cores is None else replace(workload, cores=cores)
 
 
 def predict(

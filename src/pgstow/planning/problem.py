@@ -109,6 +109,7 @@ class Limits:
     host: HostCap
     max_volumes: int
     is_wal_alone: bool = False
+    max_move_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,9 @@ def problem_at(
         host_mibps=None if rate is None else rate / MIB,
         max_volumes=limits.max_volumes,
         groups=tuple(tuple(number[key] for key in keys) for keys in groups),
+        max_move_gib=None
+        if limits.max_move_bytes is None
+        else limits.max_move_bytes / BYTES_OF_GIB,
     )
 
 

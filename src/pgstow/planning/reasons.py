@@ -1,6 +1,6 @@
 """Why a plan is as it is: for each choice the next best one and what it would cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from pgstow.planning.shapes import Shape
 _MOST = 10  # choices explained one by one: the busiest units
 _PLACED_AGAIN = 50  # relations, the busiest and the largest, that may move to make room
 _WORTH_TRYING = 2_500  # units × shapes; beyond, stripes that are not bought are left out
-_GAP_USD = 0.005
+_GAP_USD, _GAP = 0.005, 0.002  # in dollars, or of the price: what a reason may be off
+_FEW_IOPS = 0.01  # of all: what asks for less is not explained, beyond the first three
+_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +27,7 @@ class _Around:
     units: Units
     base: Floats
     base_usd: float  # what the moves of the others cost
+    base_moved_gib: float  # how much of the others moves
     chosen: Ints  # where each unit lies in the plan
     names: tuple[str, ...]
 
@@ -37,8 +40,13 @@ def reasons(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
     may move with it; all others stay as the plan has them.
     """
     around = _around(solution, problem, demands)
+    if problem.max_move_gib is not None:
+        left = max(0.0, problem.max_move_gib - around.base_moved_gib)
+        problem = replace(problem, max_move_gib=left)
     iops = around.units.use[np.arange(len(around.chosen)), around.chosen, IOPS]
-    busiest = np.argsort(-iops, kind="stable")[:_MOST].tolist()
+    descending = np.argsort(-iops, kind="stable")[:_MOST].tolist()
+    few = _FEW_IOPS * float(iops.sum())
+    busiest = [unit for rank, unit in enumerate(descending) if rank < _LEAST or iops[unit] >= few]
     return tuple(
         _reason(unit, around, solution, problem) for unit in busiest if around.names[unit] != REST
     )
@@ -74,6 +82,7 @@ def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
         ),
         base=base,
         base_usd=float((moved * items.demand[fixed, 0]).sum()),
+        base_moved_gib=float(items.demand[fixed, 0][moved > 0].sum()),
         chosen=np.concatenate((solution.placed.single_shape[:count], lies[again])),
         names=(*single_keys(problem), *(str(demands.relations[i]) for i in again.tolist())),
     )
@@ -93,7 +102,7 @@ def _reason(unit: int, around: _Around, solution: Solution, problem: PlacementPr
     allowed: Bools = around.units.allowed & _worth_trying(around, problem)
     allowed[unit] = allowed[unit] & (stays != kept)
     units = Units(around.units.use, allowed, around.units.move_usd, around.units.alone)
-    other = arrange(problem, units, around.base, gap_usd=_GAP_USD)
+    other = arrange(problem, units, around.base, gap_usd=max(_GAP_USD, _GAP * solution.usd_month))
     if other is None:
         what = "elsewhere" if kept else f"on {_home(shapes, stays)}"
         return Reason(name, chosen.label, because, f"none: {what} misses the goal", None)

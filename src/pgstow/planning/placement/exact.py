@@ -6,6 +6,7 @@ import highspy
 import numpy as np
 
 from pgstow.planning.placement.problem import (
+    GIB,
     IOPS,
     USES,
     Bools,
@@ -99,6 +100,8 @@ def arrange(
     lies = _Lies(unit, shape, np.arange(first, first + len(unit)))
     _count_uses(programme, problem, rows, units, lies)
     _assign(programme, units, lies, linked=is_open is None)
+    if problem.max_move_gib is not None:
+        _limit_moves(programme, units, lies, problem.max_move_gib)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
     highs.setOptionValue("time_limit", effort.seconds_max if effort else _SOLVE_SECONDS)
@@ -129,6 +132,14 @@ def _count_uses(
     for row, kind in ((rows.host_iops, IOPS), (rows.host_bytes, IOPS + 1)):
         programme.entries(np.full(network.sum(), row), x[network], use[network, kind])
     programme.entries(np.full(len(x), rows.response), x, use[:, 3])
+
+
+def _limit_moves(programme: Programme, units: Units, lies: _Lies, most_gib: float) -> None:
+    """What lies elsewhere than now has a price on moving."""
+    moves = units.move_usd[lies.unit, lies.shape] > 0
+    gib = np.round(units.use[lies.unit, lies.shape, GIB], _DECIMALS) * moves
+    row = programme.row({}, -INFINITY, most_gib)
+    programme.entries(np.full(len(lies.x), row), lies.x, gib)
 
 
 def _assign(programme: Programme, units: Units, lies: _Lies, *, linked: bool) -> None:

@@ -21,6 +21,7 @@ subject to
     host      sum over all volumes on the network <= the instance's own cap
     response  sum wait[i,c] x[i,c] <= what a transaction may wait
     count     sum_c y[c] <= max_volumes;  of each group of shapes at most one
+    moves     sum gib[i] x[i,c] over all that lie elsewhere than now <= max_move
 
 An item's uses are linear in its demand, which is what makes a million of them cheap to price.
 """
@@ -105,6 +106,7 @@ class PlacementProblem:
     max_volumes: int
     groups: tuple[tuple[int, ...], ...] = ()  # shapes of which at most one is used
     new_volume_usd: float = 0.01  # so that of equal prices fewer volumes win
+    max_move_gib: float | None = None  # see placement.moving
     pace: float = 1.0  # how many times as many transactions as the uses are for
 
     @property

@@ -1,19 +1,31 @@
 """Planning: the cheapest layout for a goal, its bound, and its reasons."""
 
+from pgstow.planning.backup import backup_warnings
+from pgstow.planning.changes import Changes, Move, changes
 from pgstow.planning.contents import Contents, Share, contents
 from pgstow.planning.economics import Margins
+from pgstow.planning.evidence import age_evidence, evidence
+from pgstow.planning.growth import Growth, growth
 from pgstow.planning.planner import plan
 from pgstow.planning.selection import select, select_one
 from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why
 
 __all__ = [
+    "Changes",
     "Contents",
+    "Growth",
     "Margins",
+    "Move",
     "Share",
     "TypeChoice",
     "VolumeChoice",
     "Why",
+    "age_evidence",
+    "backup_warnings",
+    "changes",
     "contents",
+    "evidence",
+    "growth",
     "plan",
     "select",
     "select_one",

@@ -10,8 +10,6 @@ from pgstow.planning.needs import TEMP, WAL
 from pgstow.planning.problem import Bought, Solution
 from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
-_SSD_OPTIONS = (("random_page_cost", "1.1"), ("effective_io_concurrency", "64"))
-
 
 def layout_of(present: Layout, solution: Solution) -> Layout:
     """The layout a solution stands for: whole GiB, IOPS and MiB/s, named volumes, tablespaces."""
@@ -45,10 +43,13 @@ def _names(present: Layout, solution: Solution) -> dict[str, str]:
     """A volume's name by its shape's key: kept ones keep theirs, new ones say what is on them."""
     names: dict[str, str] = {}
     taken = {volume.name for volume in present.volumes}
-    new = [one for one in solution.volumes if one.shape.existing is None]
+    new = [one for one in solution.volumes if one.shape.existing is None and not one.shape.name]
     for one in solution.volumes:
         if one.shape.existing is not None:
             names[one.shape.key] = one.shape.existing.name
+        elif one.shape.name is not None:
+            names[one.shape.key] = one.shape.name
+            taken.add(one.shape.name)
     for one in sorted(new, key=lambda one: -one.iops / max(one.gib, 1.0)):
         holds = (*one.singles, *(("relations",) if one.relations else ()))
         if holds == (WAL,):
@@ -133,7 +134,7 @@ def _tablespaces(
             continue  # not named: it goes back to the data directory
         if volume not in space_on:
             name = _free_name(volume, spaces)
-            spaces[name] = Tablespace(name=name, volume=volume, options=_SSD_OPTIONS)
+            spaces[name] = Tablespace(name=name, volume=volume)
             space_on[volume] = name
         name = space_on[volume]
         placed.setdefault(name, []).append(relation)

@@ -1,13 +1,14 @@
 """Which shapes a plan may use: existing volumes in place, and what the platform sells."""
 
 import math
+from dataclasses import replace
 from typing import Protocol
 
-from pgstow.catalog.types import VolumeType
+from pgstow.catalog.types import TypePrice, VolumeType
 from pgstow.model import Goal, HostSpec, Layout, UserError, Volume, Warning
 from pgstow.planning.shapes import Shape
 from pgstow.prediction.predict import PricedCatalog
-from pgstow.units import GIB, MIB
+from pgstow.units import GIB, MIB, Bytes
 
 _STRIPES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _COPIES = 2  # of an unstriped type: one for the WAL, one for what is cold
@@ -25,12 +26,26 @@ class PlanningCatalog(PricedCatalog, Protocol):
     def volume_type(self, name: str) -> VolumeType:
         """The type of that name."""
 
+    def memory_bytes(self, host: HostSpec) -> Bytes | None:
+        """The host's memory; None: not known."""
+
+    def as_sold(self, name: str, size_bytes: Bytes) -> VolumeType:
+        """A type with the limits that it has at a size, where the provider stripes by itself."""
+
+    def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
+        """How many disks of its own the host has that are no hard disks, and the size of each."""
+
     def check(self, layout: Layout) -> tuple[Warning, ...]:
         """Raise LayoutError for what no provider sells."""
 
 
-def candidates(present: Layout, goal: Goal, catalog: PlanningCatalog) -> tuple[Shape, ...]:
-    """Every shape a plan may use, those that keep an existing volume first."""
+def candidates(
+    present: Layout, goal: Goal, catalog: PlanningCatalog, names: tuple[str, ...] = ()
+) -> tuple[Shape, ...]:
+    """Every shape a plan may use, those that keep an existing volume first.
+
+    ``names`` are of new volumes that pins ask for: each has shapes of its own.
+    """
     host = present.host
     for name in (*goal.allow_types, *goal.forbid_types):
         catalog.volume_type(name)  # raises for a name that is not there
@@ -47,7 +62,7 @@ def candidates(present: Layout, goal: Goal, catalog: PlanningCatalog) -> tuple[S
         keeping = {volume.type: catalog.volume_type(volume.type)}
         keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
         for kind in keeping.values():
-            shape = _shape(kind, volume.stripes, host.region, volume)
+            shape = shape_of(kind, volume.stripes, host.region, volume)
             if shape is not None:
                 shapes.append(shape)
     for kind in offered:
@@ -57,8 +72,15 @@ def candidates(present: Layout, goal: Goal, catalog: PlanningCatalog) -> tuple[S
                 shapes += [
                     shape
                     for copy in range(copies)
-                    if (shape := _shape(kind, stripes, host.region, None, copy)) is not None
+                    if (shape := shape_of(kind, stripes, host.region, None, copy)) is not None
                 ]
+    shapes += [
+        replace(shape, key=f"{shape.key}@{name}", name=name)
+        for name in names
+        for shape in shapes
+        if shape.existing is None and not shape.key.endswith("b")
+    ]
+    shapes += _instance_store(present, goal, catalog)
     data = present.postgres.data
     if not any(shape.existing and shape.existing.name == data for shape in shapes):
         raise UserError(
@@ -69,10 +91,29 @@ def candidates(present: Layout, goal: Goal, catalog: PlanningCatalog) -> tuple[S
     return tuple(shapes)
 
 
+def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> list[Shape]:
+    """The instance's own disks where it has any and none is in use: all of them, or one."""
+    disks, disk_bytes = catalog.instance_disks(present.host)
+    kinds = {kind.name: kind for kind in catalog.types(present.host.platform)}
+    wanted = [name for name, kind in kinds.items() if kind.is_ephemeral and kind.is_local]
+    if not disks or not disk_bytes or any(volume.type in wanted for volume in present.volumes):
+        return []
+    shapes = []
+    for name in wanted:
+        if name in goal.forbid_types or (goal.allow_types and name not in goal.allow_types):
+            continue
+        for stripes in sorted({1, min(disks, goal.max_stripes)}):
+            shape = shape_of(kinds[name], stripes, present.host.region, None)
+            if shape is not None:
+                gib = disk_bytes // GIB * stripes
+                shapes.append(replace(shape, min_gib=gib, max_gib=gib))
+    return shapes
+
+
 def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[Shape, ...]:
     """One new volume of each type whose price is known on a host."""
     shapes = [
-        _shape(kind, 1, host.region, None)
+        shape_of(kind, 1, host.region, None)
         for kind in catalog.types(host.platform)
         if not kind.is_local
     ]
@@ -80,15 +121,23 @@ def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[Shape, ...]:
 
 
 def in_place_groups(shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], ...]:
-    """The ways to keep one volume: a plan uses one of each group at most."""
+    """The ways to have one volume, and what does not go together: one of each group at most."""
     groups: dict[str, list[str]] = {}
     for shape in shapes:
-        if shape.existing is not None:
-            groups.setdefault(shape.existing.name, []).append(shape.key)
-    return tuple(tuple(keys) for keys in groups.values())
+        name = shape.existing.name if shape.existing is not None else shape.name
+        if name is not None:
+            groups.setdefault(name, []).append(shape.key)
+    apart = [
+        (one.key, other.key)
+        for one in shapes
+        if one.goes_with
+        for other in shapes
+        if not other.is_for_wal and other.type not in one.goes_with
+    ]
+    return (*(tuple(keys) for keys in groups.values()), *apart)
 
 
-def _shape(
+def shape_of(
     kind: VolumeType, stripes: int, region: str | None, existing: Volume | None, copy: int = 0
 ) -> Shape | None:
     """One shape; None where its price is unknown or the existing volume does not fit the type."""
@@ -105,10 +154,10 @@ def _shape(
     if kind.iops_per_gib and kind.min_iops:
         # below this size gp2's floor of 100 IOPS would make the rule non-linear
         smallest = max(smallest, math.ceil(kind.min_iops / kind.iops_per_gib))
-    included = kind.included_iops if kind.included_iops is not None else kind.min_iops or 0.0
-    most = min(kind.max_iops or math.inf, _FIRST_TIER_IOPS if kind.usd_per_iops else math.inf)
-    if kind.name == "gp3":
-        most = kind.max_iops or most
+    iops = _iops(kind, price)
+    if iops is None:
+        return None
+    included, most = iops
     paid_from = price.iops_tiers[0].over_iops if price.iops_tiers else 0.0
     latency = kind.latency
     way_us, most_way_us = (
@@ -117,11 +166,6 @@ def _shape(
     rate, rate_most = _throughput(kind)
     if kind.provisioned_throughput and price.usd_per_mibps is None:
         rate_most = rate  # what has no known price is not proposed
-    most = min(most, price.iops_known_to or math.inf)
-    if kind.provisioned_iops and not price.iops_tiers:
-        if kind.included_iops is None:
-            return None  # it cannot be bought without IOPS, whose price is not known
-        most = included
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
     return Shape(
         key=name,
@@ -150,7 +194,30 @@ def _shape(
         is_ephemeral=kind.is_ephemeral,
         is_hdd=kind.is_hdd,
         existing=existing,
+        annual_failure_rate=failure_rate(kind.annual_failure_rate, stripes),
+        is_for_wal=kind.holds == "wal",
+        goes_with=kind.goes_with,
     )
+
+
+def _iops(kind: VolumeType, price: TypePrice) -> tuple[float, float] | None:
+    """IOPS included and at most of one member; None: it needs some whose price is not known."""
+    included = kind.included_iops if kind.included_iops is not None else kind.min_iops or 0.0
+    most = min(kind.max_iops or math.inf, _FIRST_TIER_IOPS if kind.usd_per_iops else math.inf)
+    if kind.name == "gp3":
+        most = kind.max_iops or most
+    if kind.provisioned_iops and not price.iops_tiers:
+        return None if kind.included_iops is None else (included, included)
+    return included, min(most, price.iops_known_to or math.inf)
+
+
+def failure_rate(of_one: float | None, members: int) -> float | None:
+    """The share of arrays that lose a member, and with it everything, within a year.
+
+    >>> round(failure_rate(0.002, 4), 6)
+    0.007976
+    """
+    return None if of_one is None else 1 - (1 - of_one) ** members
 
 
 def _throughput(kind: VolumeType) -> tuple[float, float]:

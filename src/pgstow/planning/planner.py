@@ -1,9 +1,6 @@
 """Find the cheapest layout that meets a goal, or the fastest within a budget, and prove it.
 
-The placement problem knows capacities, sizes, prices and mean waits; what it cannot know (queueing,
-percentiles) the simulator checks afterwards. Where the check fails the problem is tightened and
-solved again. The bound comes from the programme before any tightening, so the gap printed counts
-all that tightening and rounding cost.
+What is sought is in ``search``; here it is prepared from a profile and a goal, and put into a plan.
 """
 
 import math
@@ -11,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from pgstow.model import (
     Goal,
-    HostCap,
-    InfeasibleError,
+    HostSpec,
     Layout,
     Plan,
     Prediction,
@@ -20,311 +16,172 @@ from pgstow.model import (
     UserError,
     Warning,
 )
-from pgstow.planning.build import layout_of
-from pgstow.planning.candidates import PlanningCatalog, candidates, in_place_groups
-from pgstow.planning.needs import WAL, response_budget_us
-from pgstow.planning.placement import PlacementProblem, place
-from pgstow.planning.problem import (
-    Allowed,
-    Demands,
-    Limits,
-    Load,
-    Solution,
-    demands_of,
-    problem_at,
-    solution_of,
-)
+from pgstow.planning.backup import Backup, backup_apart, backup_volume, backup_warnings, with_backup
+from pgstow.planning.candidates import PlanningCatalog, candidates
+from pgstow.planning.evidence import evidence
+from pgstow.planning.growth import Growth, grown, growth_needed, growth_warnings
+from pgstow.planning.managed import managed_candidates, managed_warnings
+from pgstow.planning.nearest import infeasible, over_budget, too_slow
+from pgstow.planning.pins import check_prices, pins_of
+from pgstow.planning.problem import demands_of
 from pgstow.planning.reasons import reasons
-from pgstow.planning.shapes import Shape
-from pgstow.prediction import Predictor, Workload, workload_of
-
-_ATTEMPTS = 10
-_BISECTIONS = 12  # to 0.03 % of the range
-_STEPS, _STEP = 8, 0.05
-_BUSY = 0.9  # a volume used this much is what holds the clients up, not its latency
-_LESS_WAITING = 0.75
-_TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
+from pgstow.planning.rules import allowed
+from pgstow.planning.search import TPS_TOLERANCE, Found, Planner, cheapest, fastest
+from pgstow.planning.settings import settled
+from pgstow.prediction import Predictor, Workload, on_host, workload_of
 
 
-@dataclass(frozen=True, slots=True)
-class Tightening:
-    """What the simulator's check added to the programme."""
-
-    throughput: float = 1.0  # factor on the wanted TPS
-    response: float = 1.0  # factor on the time a transaction may wait for I/O
-    headroom: float = 0.0
-    is_wal_alone: bool = False
-    wal_forbidden: frozenset[str] = frozenset()  # shapes
-
-
-@dataclass(slots=True)
-class _Planner:
-    """One planning run: everything that stays the same between its programmes."""
-
-    profile: Profile
-    goal: Goal
-    catalog: PlanningCatalog
-    predictor: Predictor
-    workload: Workload
-    shapes: tuple[Shape, ...]
-    cap: HostCap
-    demands: Demands
-    allowed: Allowed
-
-    def problem(self, tps: float, tight: Tightening) -> PlacementProblem | None:
-        """The programme for a wanted TPS; None where the clients cannot reach it."""
-        response_us = response_budget_us(self.workload, tps * tight.throughput)
-        if response_us is None:
-            return None
-        limits = Limits(
-            free_space=self.goal.free_space,
-            headroom=min(0.9, self.goal.headroom + tight.headroom),
-            response_us=response_us * tight.response,
-            host=self.cap,
-            max_volumes=self.goal.max_volumes,
-            is_wal_alone=tight.is_wal_alone,
-        )
-        load = Load(tps * tight.throughput, self.profile, self.workload, self.demands)
-        allowed = replace(self.allowed, wal=self.allowed.wal - tight.wal_forbidden)
-        return problem_at(load, self.shapes, allowed, limits, in_place_groups(self.shapes))
-
-    def solve(self, tps: float, tight: Tightening) -> Solution | None:
-        """The cheapest solution for a wanted TPS."""
-        problem = self.problem(tps, tight)
-        return None if problem is None else self.solved(problem)
-
-    def solved(self, problem: PlacementProblem) -> Solution | None:
-        """The cheapest solution of one problem."""
-        placed = place(problem)
-        return None if placed is None else solution_of(problem, placed, self.demands)
-
-    def check(self, layout: Layout) -> Prediction:
-        """What the simulator says of a layout."""
-        return self.predictor.predict(layout, clients=self.workload.clients)
-
-
-def plan(profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Plan:
+def plan(
+    profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None = None
+) -> Plan:
     """The cheapest layout that meets ``goal``; with a budget, the fastest within it.
 
     Raises InfeasibleError naming what stands in the way, UserError where the platform sells no
-    volumes.
+    volumes or the goal contradicts itself.
     """
     if profile.layout.host.platform == "local":
         raise UserError(
             "the present layout says platform local, whose volumes have no prices",
             "observe with --layout FILE that says the platform, region, instance and volumes",
         )
-    seen = workload_of(profile)
     predictor = Predictor(profile, catalog)
     present = predictor.predict(profile.layout)
-    workload = replace(seen, clients=_clients(seen, goal, present))
-    shapes = candidates(profile.layout, goal, catalog)
-    planner = _Planner(
-        profile,
-        goal,
-        catalog,
-        predictor,
-        workload,
-        shapes,
-        catalog.host_cap(profile.layout.host),
-        demands_of(profile, workload),
-        _allowed(profile, goal, shapes),
-    )
-    if goal.budget_usd_month is None:
-        tps = goal.tps or min(workload.transactions_per_second, present.performance.tps)
-        found = _cheapest(planner, tps)
-    else:
-        found = _fastest(planner, goal.budget_usd_month)
-    price = found.prediction.performance.usd_month or 0.0
-    bound = min(found.bound_usd, price)
-    return Plan(
-        goal=goal,
-        layout=found.layout,
-        prediction=found.prediction,
-        present=present,
-        gap_pct=(price - bound) / bound * 100 if bound > 0 else 0.0,
-        bound_usd_month=bound,
-        reasons=reasons(found.solution, found.problem, planner.demands),
-        warnings=(*catalog.check(found.layout), *_warnings(goal, found, seen, workload)),
-    )
-
-
-def _allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...]) -> Allowed:
-    """Which shapes may hold what."""
-    data = profile.layout.postgres.data
-    # No data directory moves to hard disks: it has what every transaction touches
-    keeping = frozenset(
-        s.key
-        for s in shapes
-        if s.existing and s.existing.name == data and (not s.is_hdd or s.type == s.existing.type)
-    )
-    durable = frozenset(s.key for s in shapes if not s.is_ephemeral)
-    quick = durable
-    if goal.read_p99_ms is not None:
-        quick = frozenset(
-            s.key for s in shapes if s.key in durable and s.read_us_p99 <= goal.read_p99_ms * 1000
-        )
-    # AWS advises against st1 and sc1 for small synchronous writes; a commit is one
-    wal = frozenset(s.key for s in shapes if s.key in durable and not s.is_hdd)
-    if goal.commit_p99_ms is not None:
-        wal = frozenset(
-            s.key for s in shapes if s.key in wal and s.write_us_p99 <= goal.commit_p99_ms * 1e3
-        )
-    return Allowed(
-        rest=keeping,
-        wal=wal,
-        temp=frozenset(s.key for s in shapes),
-        read=quick,
-        unread=durable,
-        relations={},
-    )
+    warnings: tuple[Warning, ...] = ()
+    if goal.horizon_s is not None:
+        rates = growth_needed(growth)
+        warnings = growth_warnings(rates, goal.horizon_s)
+        profile = grown(profile, rates, goal.horizon_s)
+        predictor = Predictor(profile, catalog)
+    return _planned(_Case(profile, goal, catalog, predictor, present, warnings))
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A layout that passed the check."""
+class _Case:
+    """What is planned for, before there is anything to search."""
 
-    layout: Layout
-    prediction: Prediction
-    solution: Solution
-    problem: PlacementProblem
-    bound_usd: float
-    tps: float
-    tight: Tightening
+    profile: Profile  # with relations as large as they will be
+    goal: Goal
+    catalog: PlanningCatalog
+    predictor: Predictor
+    present: Prediction
+    warnings: tuple[Warning, ...]
 
+    @property
+    def seen(self) -> Workload:
+        """The load as observed."""
+        return workload_of(self.profile)
 
-def _cheapest(planner: _Planner, tps: float) -> _Found:
-    """Solve, check, tighten, until the simulator agrees."""
-    tight = Tightening()
-    bound: float | None = None
-    for _ in range(_ATTEMPTS):
-        problem = planner.problem(tps, tight)
-        solution = None if problem is None else planner.solved(problem)
-        if solution is None or problem is None:
-            break
-        bound = solution.bound_usd if bound is None else bound
-        layout = layout_of(planner.profile.layout, solution)
-        prediction = planner.check(layout)
-        tighter = _tighten(planner, tps, tight, solution, prediction)
-        if tighter is None:
-            return _Found(layout, prediction, solution, problem, bound, tps, tight)
-        tight = tighter
-    raise InfeasibleError(
-        f"no layout meets the goal of {tps:,.0f} TPS{_wishes(planner.goal)}",
-        _conflict(planner, tps, tight),
-    )
+    @property
+    def base(self) -> Layout:
+        """The present layout on the host that is planned for."""
+        present, _ = backup_apart(self.profile.layout, self.catalog)
+        name = self.goal.instance
+        if name is None or name == present.host.instance:
+            return present
+        host = HostSpec(present.host.platform, present.host.region, name)
+        self.catalog.host_cap(host)  # raises for a name that is not there
+        return replace(present, host=host)
 
+    @property
+    def backup(self) -> Backup | None:
+        """The volume for backups: the one there is, or a new one where the goal wants one."""
+        _, present = backup_apart(self.profile.layout, self.catalog)
+        return present or backup_volume(self.base, self.goal, self.catalog)
 
-def _tighten(
-    planner: _Planner, tps: float, tight: Tightening, solution: Solution, seen: Prediction
-) -> Tightening | None:
-    """What to add so that the next solution meets what this one missed; None: nothing missed."""
-    goal, speed = planner.goal, seen.performance
-    if speed.tps < tps * _TPS_TOLERANCE:
-        if any(volume.utilisation >= _BUSY for volume in seen.volumes):
-            return replace(tight, throughput=tight.throughput * min(1.3, tps / speed.tps * 1.01))
-        return replace(tight, response=tight.response * _LESS_WAITING)
-    commit = speed.commit_ms.p99
-    if goal.commit_p99_ms is not None and commit is not None and commit > goal.commit_p99_ms:
-        if not tight.is_wal_alone:
-            return replace(tight, is_wal_alone=True)
-        slow = next(s for s in planner.shapes if s.key == solution.single_shape[WAL])
-        as_slow = {s.key for s in planner.shapes if s.write_us_p99 >= slow.write_us_p99}
-        return replace(tight, wal_forbidden=tight.wal_forbidden | as_slow)
-    read = speed.read_ms.p99 if speed.read_ms else None
-    if goal.read_p99_ms is not None and read is not None and read > goal.read_p99_ms:
-        return replace(tight, headroom=tight.headroom + 0.1)
-    return None
+    @property
+    def tps(self) -> float:
+        """The throughput that is wanted, where there is no budget."""
+        observed = self.seen.transactions_per_second
+        return self.goal.tps or min(observed, self.present.performance.tps)
 
-
-def _fastest(planner: _Planner, budget: float) -> _Found:
-    """The highest TPS whose cheapest layout is within the budget, by bisection.
-
-    The programme's TPS is a floor; the closed load may reach more. Of the layouts whose simulated
-    TPS is as good as the best one's, the cheapest is taken.
-    """
-    work = planner.workload
-    low = 0.0
-    high = work.cores / max(1e-9, work.cpu_us / 1e6) * (1 - planner.goal.headroom)
-    high = min(high, work.clients / max(1e-6, (work.cpu_us + work.think_us) / 1e6))
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        solution = planner.solve(middle, Tightening())
-        if solution is not None and solution.usd_month <= budget:
-            low = middle
+    def planner(self) -> Planner:
+        """All that the search needs."""
+        profile, goal, base = self.profile, self.goal, self.base
+        seen = on_host(self.seen, profile, base.host, self.catalog)
+        workload = replace(seen, clients=_clients(seen, goal, self.present))
+        kinds = self.catalog.types(base.host.platform)
+        pins = pins_of(goal.pins, profile, [kind.name for kind in kinds])
+        check_prices(pins, kinds, base.host.region)
+        if base.host.platform == "rds":
+            shapes = managed_candidates(base, goal, self.catalog, pins)
         else:
-            high = middle
-    if low <= 0:
-        raise _over_budget(planner.goal, budget)
-    steps = [low * (1 - _STEP * number) for number in range(_STEPS)]
-    every = [found for tps in steps if (found := _within(planner, tps, budget)) is not None]
-    if not every:
-        raise _over_budget(planner.goal, budget)
-    best = max(found.prediction.performance.tps for found in every)
-    good = [f for f in every if f.prediction.performance.tps >= best * _TPS_TOLERANCE]
-    return min(good, key=lambda found: found.prediction.performance.usd_month or 0.0)
-
-
-def _over_budget(goal: Goal, budget: float) -> InfeasibleError:
-    return InfeasibleError(
-        f"no layout{_wishes(goal)} costs as little as ${budget:,.2f} per month",
-        "raise --budget, or allow cheaper types; what the server holds now cannot shrink",
-    )
-
-
-def _within(planner: _Planner, tps: float, budget: float) -> _Found | None:
-    """The cheapest layout for a TPS if it keeps to the budget and the latencies wished."""
-    tight = Tightening()
-    bound: float | None = None
-    for _ in range(_ATTEMPTS):
-        problem = planner.problem(tps, tight)
-        solution = None if problem is None else planner.solved(problem)
-        if solution is None or problem is None:
-            return None
-        bound = solution.bound_usd if bound is None else bound
-        layout = layout_of(planner.profile.layout, solution)
-        prediction = planner.check(layout)
-        price = prediction.performance.usd_month
-        if price is None or price > budget + 0.005:
-            return None
-        tighter = _tighten(planner, 0.0, tight, solution, prediction)
-        if tighter is None:
-            return _Found(layout, prediction, solution, problem, bound, tps, tight)
-        tight = tighter
-    return None
-
-
-def _wishes(goal: Goal) -> str:
-    parts = []
-    if goal.commit_p99_ms is not None:
-        parts.append(f"commit p99 {goal.commit_p99_ms:g} ms")
-    if goal.read_p99_ms is not None:
-        parts.append(f"read p99 {goal.read_p99_ms:g} ms")
-    return f" with {' and '.join(parts)}" if parts else ""
-
-
-def _conflict(planner: _Planner, tps: float, tight: Tightening) -> str:
-    """Name the limits whose removal alone would make the goal reachable."""
-    problem = planner.problem(tps, tight)
-    if problem is None:
-        work = planner.workload
-        return (
-            f"{work.clients} clients that use {work.cpu_us:,.0f} µs of {work.cores} cores per "
-            "transaction cannot reach it on any disk; lower --tps"
+            shapes = candidates(base, goal, self.catalog, pins.new_volumes)
+        backup = self.backup
+        left = goal if backup is None else _without(goal, backup.usd_month)
+        return Planner(
+            profile=profile,
+            base=base,
+            goal=left,
+            catalog=self.catalog,
+            predictor=self.predictor,
+            workload=workload,
+            shapes=shapes,
+            cap=self.catalog.host_cap(base.host),
+            demands=demands_of(profile, workload),
+            allowed=allowed(profile, goal, shapes, pins),
         )
-    calm = planner.problem(tps, Tightening(throughput=tight.throughput))
-    relaxed = {
-        "the instance's storage cap": replace(problem, host_kiops=None, host_mibps=None),
-        "--max-volumes": replace(problem, max_volumes=len(problem.shapes)),
-        "--headroom": replace(problem, headroom=0.0),
-        "the latency of the allowed types": None
-        if calm is None
-        else replace(calm, response_ms=None),
-    }
-    names = [name for name, one in relaxed.items() if one is not None and place(one) is not None]
-    if not names:
-        return "several limits conflict; allow more types or ask for less"
-    return f"what stands in the way: {', '.join(names)}"
+
+    def other(self, goal: Goal) -> Planner | None:
+        """A planner for another goal; None where that contradicts itself."""
+        try:
+            return replace(self, goal=goal).planner()
+        except UserError:
+            return None
+
+
+def _without(goal: Goal, backup_usd_month: float) -> Goal:
+    """What is left of a goal's volumes and budget beside the backup's."""
+    budget = goal.budget_usd_month
+    if budget is not None:
+        budget = max(0.0, budget - backup_usd_month)
+    return replace(goal, max_volumes=max(1, goal.max_volumes - 1), budget_usd_month=budget)
+
+
+def _search(case: _Case, planner: Planner) -> Found:
+    budget = planner.goal.budget_usd_month
+    if budget is not None:
+        found = fastest(planner, budget)
+        if found is None:
+            raise over_budget(planner, budget, case.other)
+        if found.prediction.performance.tps < (planner.goal.tps or 0.0) * TPS_TOLERANCE:
+            raise too_slow(planner, found, case.other)
+        return found
+    found = cheapest(planner, case.tps)
+    if found is None:
+        raise infeasible(planner, case.tps, case.other)
+    return found
+
+
+def _planned(case: _Case) -> Plan:
+    goal, catalog, planner = case.goal, case.catalog, case.planner()
+    found = _search(case, planner)
+    backup = case.backup
+    prediction = found.prediction
+    layout, changed = settled(case.profile, prediction, goal, catalog)
+    bound = min(found.bound_usd, prediction.performance.usd_month or 0.0)
+    if backup is not None:
+        layout = with_backup(layout, backup)
+        bound += backup.usd_month
+        prediction = case.predictor.predict(layout, clients=planner.workload.clients)
+    price = prediction.performance.usd_month or 0.0
+    return Plan(
+        goal=goal,
+        layout=layout,
+        prediction=replace(prediction, layout=layout),
+        present=case.present,
+        gap_pct=max(0.0, price - bound) / bound * 100 if bound > 0 else 0.0,
+        bound_usd_month=bound,
+        reasons=reasons(found.solution, found.problem, planner.demands),
+        warnings=(
+            *catalog.check(layout),
+            *backup_warnings(case.profile.layout),
+            *evidence(case.profile, tps_wanted=goal.tps),
+            *case.warnings,
+            *managed_warnings(case.base, layout, catalog),
+            *_warnings(goal, found, case.seen, planner.workload),
+        ),
+        settings=changed,
+    )
 
 
 def _clients(seen: Workload, goal: Goal, present: Prediction) -> int:
@@ -343,7 +200,7 @@ def _clients(seen: Workload, goal: Goal, present: Prediction) -> int:
     return max(seen.clients, math.ceil(goal.tps * (seen.think_us / 1e6 + 1.5 * response_s)))
 
 
-def _warnings(goal: Goal, found: _Found, seen: Workload, workload: Workload) -> tuple[Warning, ...]:
+def _warnings(goal: Goal, found: Found, seen: Workload, workload: Workload) -> tuple[Warning, ...]:
     warnings = []
     commit = found.prediction.performance.commit_ms.p99
     if goal.commit_p99_ms is not None and commit is None:

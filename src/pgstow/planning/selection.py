@@ -62,10 +62,18 @@ class Selector:
 
 
 def select(text: str, relations: Iterable[Relation], *, where: str = "") -> tuple[Relation, ...]:
-    """The relations a text means; none is the user's mistake, ``where`` says what it was for."""
+    """The relations a text means; none is the user's mistake, ``where`` says what it was for.
+
+    A partitioned table, which has no file of its own, stands for its partitions.
+    """
     selector = Selector.parse(text)
     known = tuple(relations)
-    found = tuple(relation for relation in known if selector.matches(relation.id))
+    found = tuple(
+        relation
+        for relation in known
+        if selector.matches(relation.id)
+        or (relation.partition_of is not None and selector.matches(relation.partition_of))
+    )
     if not found:
         close = _close(text, known)
         hint = f"did you mean {' or '.join(close)}?" if close else "name one that the profile has"

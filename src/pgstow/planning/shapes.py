@@ -39,9 +39,15 @@ class Shape:
     is_ephemeral: bool = False
     is_hdd: bool = False
     existing: Volume | None = None
+    name: str | None = None  # of a new volume whose name is wanted
+    annual_failure_rate: float | None = None  # of the whole array; None: not known
+    is_for_wal: bool = False  # it holds the WAL and nothing else
+    goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
 
     @property
     def label(self) -> str:
         """As a person would say it."""
         text = f"{self.stripes} × {self.type}" if self.stripes > 1 else self.type
-        return f"{self.existing.name} ({text})" if self.existing else f"a new {text}"
+        if self.existing:
+            return f"{self.existing.name} ({text})"
+        return f"{self.name} (a new {text})" if self.name else f"a new {text}"

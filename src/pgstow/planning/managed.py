@@ -1,0 +1,131 @@
+"""Managed platforms: on RDS there is one volume of data, and perhaps one for the WAL.
+
+No tablespace lies on a volume of its own there. What is planned is the type, size, IOPS and
+throughput of the volume, a Dedicated Log Volume, and the instance.
+"""
+
+from dataclasses import replace
+
+from pgstow.model import Goal, Layout, UserError, Volume, Warning
+from pgstow.planning.candidates import PlanningCatalog, shape_of
+from pgstow.planning.pins import Pins
+from pgstow.planning.shapes import Shape
+from pgstow.units import GIB, Bytes
+
+
+def managed_candidates(
+    present: Layout, goal: Goal, catalog: PlanningCatalog, pins: Pins
+) -> tuple[Shape, ...]:
+    """The ways to change the data's volume in place, and a log volume.
+
+    From the size on at which the provider stripes, a type has other limits: that is a shape of its
+    own, and what is held already says which of the two there can be.
+    """
+    if pins.new_volumes:
+        raise UserError(
+            f"--pin: RDS has no volume {pins.new_volumes[0]} beside that of the data",
+            "drop the pin, or pin wal to rds-dlv",
+        )
+    if goal.backup_bytes is not None:
+        raise UserError("--backup: RDS keeps its backups itself", "drop --backup")
+    for name in (*goal.allow_types, *goal.forbid_types):
+        catalog.volume_type(name)  # raises for a name that is not there
+    data = present.volume(present.postgres.data)
+    shapes: list[Shape] = []
+    for kind in catalog.types(present.host.platform):
+        if not _is_offered(kind.name, data, goal):
+            continue
+        if kind.holds == "wal":
+            log = shape_of(kind, 1, present.host.region, None)
+            if log is not None:
+                shapes.append(_kept(log, present))
+            continue
+        shapes += _in_place(kind.name, data, present, catalog)
+    if not any(shape.existing is not None and not shape.is_for_wal for shape in shapes):
+        raise UserError(
+            f"volume {data.name} is of type {data.type}, which RDS in {present.host.region} has no "
+            "price for",
+            "correct the layout given to pgstow observe, or write the price into a catalog file of "
+            "your own",
+        )
+    return tuple(shapes)
+
+
+def _is_offered(name: str, data: Volume, goal: Goal) -> bool:
+    allowed = not goal.allow_types or name in goal.allow_types or name == data.type
+    return allowed and (name not in goal.forbid_types or name == data.type)
+
+
+def _in_place(name: str, data: Volume, present: Layout, catalog: PlanningCatalog) -> list[Shape]:
+    """One type below and above the size at which it is striped."""
+    kind = catalog.volume_type(name)
+    from_bytes = kind.stripe_rule.from_bytes if kind.stripe_rule is not None else None
+    whole = shape_of(kind, 1, present.host.region, data)
+    if whole is None:
+        return []
+    if from_bytes is None:
+        return [whole]
+    found = []
+    if data.size_bytes < from_bytes:
+        small = replace(whole, max_gib=from_bytes / GIB - 1)
+        provisioned_from = kind.iops_rule.provisioned_from_bytes
+        if provisioned_from is not None and provisioned_from >= from_bytes:
+            small = replace(
+                small,
+                is_iops_provisioned=False,
+                max_iops=small.included_iops,
+                iops_per_gib=None,
+                is_throughput_provisioned=False,
+                max_bytes_per_s=small.included_bytes_per_s,
+                bytes_per_s_per_iops=None,
+            )
+        if small.min_gib <= small.max_gib:
+            found.append(small)
+    striped = catalog.as_sold(name, Bytes(max(from_bytes, data.size_bytes)))
+    large = shape_of(striped, 1, present.host.region, data)
+    if large is not None:
+        least = max(large.min_gib, from_bytes / GIB)
+        found.append(replace(large, key=f"{large.key}, striped", min_gib=least))
+    return found
+
+
+def _kept(log: Shape, present: Layout) -> Shape:
+    """A log volume that is there already stays."""
+    there = next((v for v in present.volumes if v.type == log.type), None)
+    return log if there is None else replace(log, key=f"{there.name}:{log.type}", existing=there)
+
+
+def managed_warnings(
+    present: Layout, planned: Layout, catalog: PlanningCatalog
+) -> tuple[Warning, ...]:
+    """What a change means on RDS, and what could not be considered for want of a price."""
+    if present.host.platform != "rds":
+        return ()
+    warnings = []
+    had = {volume.type for volume in present.volumes}
+    has = {volume.type for volume in planned.volumes}
+    logs = {k.name for k in catalog.types("rds") if k.holds == "wal"}
+    if (had & logs) != (has & logs):
+        warnings.append(
+            Warning(
+                "log-volume-downtime",
+                "adding or dropping a Dedicated Log Volume copies all of the WAL and may stop the "
+                "server for a while",
+                "drop idle replication slots first, and do it in a maintenance window",
+            )
+        )
+    unknown = [
+        kind.name
+        for kind in catalog.types("rds")
+        if shape_of(kind, 1, present.host.region, None) is None
+    ]
+    if unknown:
+        warnings.append(
+            Warning(
+                "price-unknown",
+                f"no price of {', '.join(unknown)} in {present.host.region} is known, so the plan "
+                "is without",
+                "write it into a catalog file of your own",
+            )
+        )
+    return tuple(warnings)

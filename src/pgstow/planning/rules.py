@@ -1,0 +1,110 @@
+"""Which shapes may hold what: latency, durability, and what the user pinned."""
+
+from collections.abc import Callable
+
+from pgstow.model import Goal, InfeasibleError, Profile, UserError
+from pgstow.planning.pins import Pins, Target
+from pgstow.planning.problem import Allowed
+from pgstow.planning.shapes import Shape
+
+Keys = frozenset[str]
+
+
+def allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...], pins: Pins) -> Allowed:
+    """The shapes of each part of a server.
+
+    Nothing but temporary files lies on a disk that is lost when the instance stops, unless the
+    user says that a standby holds the data; the WAL and the data directory never do.
+    """
+    _check_standby(profile, goal)
+    data = profile.layout.postgres.data
+    safe = tuple(shape for shape in shapes if _is_safe(shape, goal))
+
+    def keys(holds: Callable[[Shape], bool]) -> Keys:
+        return frozenset(shape.key for shape in safe if holds(shape))
+
+    durable = keys(lambda shape: not shape.is_ephemeral)
+    anything = keys(lambda shape: not shape.is_for_wal)
+    storing = anything & keys(lambda shape: goal.data_on_ephemeral or not shape.is_ephemeral)
+    read_us, commit_us = (
+        None if limit is None else limit * 1e3 for limit in (goal.read_p99_ms, goal.commit_p99_ms)
+    )
+    quick = storing & keys(lambda shape: read_us is None or shape.read_us_p99 <= read_us)
+    committing = durable & keys(lambda shape: commit_us is None or shape.write_us_p99 <= commit_us)
+    # AWS advises against st1 and sc1 for small synchronous writes; a commit is one
+    wal = committing & keys(lambda shape: not shape.is_hdd)
+    if pins.wal is not None:
+        wal = _pinned("wal", pins.wal, safe, committing, goal)
+    # No data directory moves to hard disks: it has what every transaction touches
+    keeping = durable & keys(
+        lambda s: (
+            s.existing is not None
+            and s.existing.name == data
+            and (not s.is_hdd or s.type == s.existing.type)
+        )
+    )
+    if not keeping:
+        raise _no_way_to_keep(data, goal)
+    return Allowed(
+        rest=keeping,
+        wal=wal,
+        temp=anything if pins.temp is None else _pinned("temp", pins.temp, safe, anything, goal),
+        read=quick,
+        unread=storing,
+        relations={
+            relation: _pinned(str(relation), target, safe, quick, goal)
+            for relation, target in pins.relations.items()
+        },
+    )
+
+
+def _is_safe(shape: Shape, goal: Goal) -> bool:
+    """Whether its rate of failure is within the goal's; a rate that is not known is not."""
+    if goal.max_failure_rate is None or shape.is_ephemeral:
+        return True
+    rate = shape.annual_failure_rate
+    return rate is not None and rate <= goal.max_failure_rate
+
+
+def _check_standby(profile: Profile, goal: Goal) -> None:
+    if goal.data_on_ephemeral and profile.server.standbys == 0:
+        raise UserError(
+            "the profile saw no standby that holds what is lost with an instance store",
+            "attach one and observe again, or drop --data-on-instance-store",
+        )
+
+
+def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, goal: Goal) -> Keys:
+    """The shapes a pin leaves; a pin that contradicts the rest of the goal is refused."""
+    pin = f"--pin {what}={target.name}"
+    fitting = [shape for shape in shapes if target.fits(shape)]
+    found = frozenset(shape.key for shape in fitting) & usable
+    if found:
+        return found
+    if not fitting:
+        raise UserError(
+            f"{pin}: the goal leaves no volume of {target.name} to choose",
+            "drop the pin, or allow the type and its rate of failure",
+        )
+    if all(shape.is_ephemeral for shape in fitting):
+        raise UserError(
+            f"{pin}: what is on {target.name} is lost when the instance stops",
+            "pin only temp there; with a standby, --data-on-instance-store lets relations be there",
+        )
+    quickest = min(fitting, key=lambda shape: shape.read_us_p99)
+    p99_ms = (quickest.write_us_p99 if what == "wal" else quickest.read_us_p99) / 1e3
+    option, limit = (
+        ("--commit-p99", goal.commit_p99_ms) if what == "wal" else ("--read-p99", goal.read_p99_ms)
+    )
+    raise InfeasibleError(
+        f"{pin}: {target.name} takes {p99_ms:.2f} ms (p99), over {option} {limit:g}ms",
+        f"drop the pin, or ask for {option} {p99_ms * 1.2:.2g}ms",
+    )
+
+
+def _no_way_to_keep(data: str, goal: Goal) -> InfeasibleError:
+    limit = "" if goal.max_failure_rate is None else f" within {goal.max_failure_rate:.3%} a year"
+    return InfeasibleError(
+        f"volume {data}, where the data directory is, cannot be kept{limit}",
+        "allow a type it can change to in place, or raise --max-failure-rate",
+    )

@@ -43,6 +43,12 @@ def print_files(catalog: "Catalog") -> None:
     console().print(text, style="dim", markup=False, soft_wrap=True)
 
 
+def print_own_files(catalog: "Catalog") -> None:
+    """Name the user's files over the shipped catalog; without any, say nothing."""
+    if catalog.user_files:
+        print_files(catalog)
+
+
 def age_warnings(catalog: "Catalog", host: "HostSpec | None") -> "tuple[Warning, ...]":
     """What today is over 6 months old of the prices and instances of a host's region."""
     from datetime import UTC, datetime

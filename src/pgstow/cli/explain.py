@@ -31,10 +31,10 @@ def explain(
     """
     from dataclasses import replace
 
-    from pgstow import catalog, prediction
-    from pgstow.cli.catalog_sources import age_warnings
+    from pgstow import catalog, planning, prediction
+    from pgstow.cli.catalog_sources import age_warnings, print_own_files
     from pgstow.cli.output import print_json, print_warnings
-    from pgstow.cli.workspace import latest_profile, open_workspace
+    from pgstow.cli.workspace import latest_profile, open_workspace, profile_age_s
     from pgstow.layout_file import read_layout
     from pgstow.model import Plan
 
@@ -44,15 +44,21 @@ def explain(
         rules = catalog.load()
         warnings = rules.check(wanted)
         predicted = prediction.predict(profile, wanted, rules)
-        old = age_warnings(rules, wanted.host)
-        predicted = replace(predicted, warnings=(*predicted.warnings, *old))
+        doubts = (
+            *age_warnings(rules, wanted.host),
+            *planning.backup_warnings(wanted),
+            *planning.evidence(profile),
+            *planning.age_evidence(profile_age_s(profile)),
+        )
+        predicted = replace(predicted, warnings=(*predicted.warnings, *doubts))
         plan = store.latest("plan", Plan)
         reasons = why_of(why, predicted, profile, rules, plan) if why is not None else None
         store.add("prediction", predicted)
     if json:
-        print_json(as_plain(predicted, profile, reasons))
+        print_json(as_plain(predicted, profile, reasons) | {"user_files": rules.user_files})
         return
     _print(predicted, profile, reasons)
+    print_own_files(rules)
     print_warnings((*predicted.warnings, *warnings))
 
 

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from pgstow.model import LatencyMs, Layout, Prediction, Profile, Volume, VolumeLoad
     from pgstow.planning import Contents, Share
 
-_SHARE_FIGURES = 66  # columns that the figures beside a name take at most
-_LEAST_NAME = 24
+_LEAST_NAME = 24  # columns: less of a name says nothing
 
 
 def lines(
@@ -113,8 +112,9 @@ def _share(share: "Share", load: "VolumeLoad", width: int | None) -> str:
         what = f"{share.relations:,} more relations" if share.relations else share.kind
         return f"        ->  {what[0].upper()}{what[1:]}{tail}"
     kind = share.kind.capitalize()
-    room = None if width is None else max(_LEAST_NAME, width - len(kind) - _SHARE_FIGURES)
-    return f"        ->  {kind} {fitted(share.name, room)}{tail}"
+    head = f"        ->  {kind} "
+    room = None if width is None else max(_LEAST_NAME, width - len(head) - len(tail))
+    return f"{head}{fitted(share.name, room)}{tail}"
 
 
 def _count(value: float) -> str:

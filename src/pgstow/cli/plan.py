@@ -1,31 +1,39 @@
 """``pgstow plan``: the cheapest layout for a goal, or the fastest within a budget."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace, parse_seconds
+from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pgstow.catalog import Catalog
+    from pgstow.model import Goal, Plan, Profile
+    from pgstow.planning import Growth
+    from pgstow.workspace import Workspace as Store
 
-    from pgstow.model import Plan, Profile
+_PIN_HELP = (
+    "What has to lie where, such as orders=fast, 'old_*=st1', wal=io2: a relation, a pattern, wal "
+    "or temp; a volume, a type, or the name of a new volume. May be repeated."
+)
+_STANDBY_HELP = "Tables and indexes too may lie on an instance store: a standby has them."
 
 
 @app.command()
 def plan(
+    *,
+    tps: Annotated[
+        str | None,
+        typer.Option(help="Transactions per second to reach, or 4x of the observed; default 1x."),
+    ] = None,
     commit_p99: Annotated[
         str | None, typer.Option(help="Commit latency to keep to, such as 5ms.")
     ] = None,
     read_p99: Annotated[
         str | None, typer.Option(help="Latency of a device read to keep to, such as 2ms.")
-    ] = None,
-    tps: Annotated[
-        str | None,
-        typer.Option(help="Transactions per second to reach, or 4x of the observed; default 1x."),
     ] = None,
     headroom: Annotated[
         float, typer.Option(min=0, max=0.9, help="Share of every limit to keep free.")
@@ -33,14 +41,39 @@ def plan(
     budget: Annotated[
         float | None, typer.Option(min=0, help="Dollars per month: the fastest within it.")
     ] = None,
+    horizon: Annotated[
+        str | None, typer.Option(help="Plan for the sizes after such a time, as 12mo or 90d.")
+    ] = None,
     allow: Annotated[
         list[str] | None, typer.Option(help="Volume types to use; may be repeated.")
     ] = None,
     forbid: Annotated[
         list[str] | None, typer.Option(help="Volume types not to use; may be repeated.")
     ] = None,
+    pin: Annotated[list[str] | None, typer.Option(metavar="WHAT=WHERE", help=_PIN_HELP)] = None,
+    max_move: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="Move no more than so much, such as 50GiB.")
+    ] = None,
+    instance: Annotated[
+        str | None, typer.Option(help="Plan for another instance type than there is.")
+    ] = None,
+    any_instance: Annotated[
+        bool, typer.Option("--any-instance", help="Plan the instance too; prices are with it.")
+    ] = False,
     max_volumes: Annotated[int, typer.Option(min=1, help="Volumes at the most.")] = 6,
     max_stripes: Annotated[int, typer.Option(min=1, help="Members of a stripe at most.")] = 8,
+    max_failure_rate: Annotated[
+        str | None, typer.Option(help="Of each volume, stripes counted, a year: 0.5%.")
+    ] = None,
+    data_on_instance_store: Annotated[
+        bool, typer.Option("--data-on-instance-store", help=_STANDBY_HELP)
+    ] = False,
+    backup: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="A volume of its own for backups: 200GiB.")
+    ] = None,
+    settings: Annotated[
+        bool, typer.Option(help="Plan the server's settings that belong to storage.")
+    ] = True,
     out: Annotated[Path, typer.Option(help="Where the layout is written.")] = Path("planned.toml"),
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
@@ -49,11 +82,9 @@ def plan(
 
     Example: pgstow plan --tps 4x --commit-p99 5ms --out planned.toml
     """
-    from dataclasses import replace
-
-    from pgstow import catalog, planning
-    from pgstow.cli.catalog_sources import age_warnings
-    from pgstow.cli.output import console, print_json, print_warnings
+    from pgstow import catalog
+    from pgstow.cli import plan_goal as read
+    from pgstow.cli.output import print_json
     from pgstow.cli.workspace import latest_profile, open_workspace
     from pgstow.layout_file import format_layout
     from pgstow.model import Goal
@@ -61,30 +92,87 @@ def plan(
     with open_workspace(workspace) as store:
         profile = latest_profile(store)
         goal = Goal(
-            commit_p99_ms=_milliseconds(commit_p99, "--commit-p99"),
-            read_p99_ms=_milliseconds(read_p99, "--read-p99"),
-            tps=_tps(tps, profile.activity.transactions.mean),
+            commit_p99_ms=read.milliseconds(commit_p99, "--commit-p99"),
+            read_p99_ms=read.milliseconds(read_p99, "--read-p99"),
+            tps=read.transactions(tps, profile.activity.transactions.mean),
             headroom=headroom,
             budget_usd_month=budget,
             allow_types=tuple(allow or ()),
             forbid_types=tuple(forbid or ()),
             max_volumes=max_volumes,
             max_stripes=max_stripes,
+            horizon_s=read.horizon_seconds(horizon),
+            instance=instance,
+            any_instance=any_instance,
+            max_move_bytes=read.size_bytes(max_move, "--max-move"),
+            pins=read.pins(pin),
+            max_failure_rate=read.share(max_failure_rate, "--max-failure-rate"),
+            data_on_ephemeral=data_on_instance_store,
+            backup_bytes=read.size_bytes(backup, "--backup"),
+            settings=settings,
         )
         rules = catalog.load()
-        found = planning.plan(profile, goal, rules)
-        old = age_warnings(rules, found.layout.host)
-        found = replace(found, warnings=(*found.warnings, *old))
+        found = _planned(store, profile, goal, rules)
         store.add("plan", found)
     write_layout(out, format_layout(found.layout))
     if json:
-        print_json(found)
-        return
+        print_json(as_plain(found, profile, rules))
+    else:
+        _print(found, profile, rules, out)
+
+
+def _planned(store: "Store", profile: "Profile", goal: "Goal", rules: "Catalog") -> "Plan":
+    """The plan, and what today says of its catalog and its profile."""
+    from dataclasses import replace
+
+    from pgstow import planning
+    from pgstow.cli.catalog_sources import age_warnings
+    from pgstow.cli.workspace import profile_age_s
+
+    growth = _growth(store, profile) if goal.horizon_s is not None else None
+    found = planning.plan(profile, goal, rules, growth)
+    old = (
+        *age_warnings(rules, found.layout.host),
+        *planning.age_evidence(profile_age_s(profile)),
+    )
+    return replace(found, warnings=(*found.warnings, *old))
+
+
+def _growth(store: "Store", profile: "Profile") -> "Growth | None":
+    """How fast relations grow, from all the workspace's profiles of this server."""
+    from pgstow import planning
+    from pgstow.model import Profile
+
+    entries = list(store.list("profile"))[:-1]
+    earlier = [store.get("profile", one.id, Profile) for one in entries]
+    return planning.growth(profile, tuple(one for one in earlier if one is not None))
+
+
+def as_plain(found: "Plan", profile: "Profile", rules: "Catalog") -> dict[str, Any]:
+    """The plan as JSON shows it: its own fields, what changes, and the user's catalog files."""
+    from dataclasses import fields
+
+    from pgstow import planning
+
+    plain: dict[str, Any] = {one.name: getattr(found, one.name) for one in fields(found)}
+    plain["changes"] = planning.changes(profile, found.layout, rules)
+    plain["user_files"] = rules.user_files
+    return plain
+
+
+def _print(found: "Plan", profile: "Profile", rules: "Catalog", out: Path) -> None:
+    from pgstow import planning
+    from pgstow.cli.catalog_sources import print_own_files
+    from pgstow.cli.output import console, print_warnings
+    from pgstow.cli.plan_lines import lines
+
     target = console()
     width = target.width if target.is_terminal else None
-    for line in lines(found, profile, width=width):
+    changes = planning.changes(profile, found.layout, rules)
+    for line in lines(found, profile, changes, width=width):
         target.print(line, markup=False, soft_wrap=True)
-    target.print(f"Written to {out}; next: pgstow diff {out}", markup=False)
+    target.print(f"Written to {out}; next: pgstow diff {out}", markup=False, soft_wrap=True)
+    print_own_files(rules)
     print_warnings(found.warnings)
 
 
@@ -96,58 +184,3 @@ def write_layout(path: Path, text: str) -> None:
         raise UserError(
             f"{path} cannot be written: {error.strerror}", "name another file with --out"
         ) from error
-
-
-def lines(found: "Plan", profile: "Profile", *, width: int | None = None) -> "Iterator[str]":
-    """A plan as text: before and after, then the layout, then the reasons."""
-    from pgstow.cli.explain_lines import lines as explain_lines
-    from pgstow.units import format_usd
-
-    before, after = found.present.performance, found.prediction.performance
-    yield "                     present    planned"
-    rows = [
-        ("TPS", f"{before.tps:,.0f}", f"{after.tps:,.0f}"),
-        ("latency mean", _ms(before.latency_ms.mean), _ms(after.latency_ms.mean)),
-        ("latency p99", _ms(before.latency_ms.p99), _ms(after.latency_ms.p99)),
-        ("commit p99", _ms(before.commit_ms.p99), _ms(after.commit_ms.p99)),
-        ("$/month", format_usd(before.usd_month), format_usd(after.usd_month)),
-        ("$/1000 TPS", format_usd(before.usd_per_1000_tps), format_usd(after.usd_per_1000_tps)),
-    ]
-    for name, one, other in rows:
-        yield f"  {name:<14}{one:>12}{other:>11}"
-    yield (
-        f"No layout meeting this goal costs less than {format_usd(found.bound_usd_month)}:"
-        f" this one is at most {found.gap_pct:.2f} % dearer than the best possible"
-    )
-    yield ""
-    yield from explain_lines(found.prediction, profile, width=width)
-    yield ""
-    yield "Why:"
-    for reason in found.reasons:
-        cost = reason.next_best_usd_month
-        price = "" if cost is None else f" for {format_usd(cost)} more per month"
-        subject = reason.subject.replace("\n", "\\n")
-        yield f"  {subject} on {reason.choice}: {reason.because}"
-        yield f"      next best: {reason.next_best}{price}"
-
-
-def _ms(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.2f} ms"
-
-
-def _milliseconds(text: str | None, option: str) -> float | None:
-    return None if text is None else parse_seconds(text, option) * 1000
-
-
-def _tps(text: str | None, observed: float) -> float | None:
-    """Read ``2500`` or ``4x``, the latter of what was observed."""
-    if text is None:
-        return None
-    number = text.removesuffix("x")
-    try:
-        value = float(number)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise UserError(f"--tps: {text!r} is not a rate", "write it like 2500, or 4x")
-    return value * observed if text.endswith("x") else value

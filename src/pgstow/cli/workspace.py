@@ -25,3 +25,11 @@ def latest_profile(store: "Workspace") -> "Profile":
     if profile is None:
         raise UserError("the workspace holds no profile", "run pgstow observe first")
     return profile
+
+
+def profile_age_s(profile: "Profile") -> float:
+    """How long ago a profile was observed."""
+    from datetime import UTC, datetime
+
+    started = datetime.fromisoformat(profile.started_at)
+    return (datetime.now(UTC) - started).total_seconds()

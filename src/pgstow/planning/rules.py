@@ -103,7 +103,9 @@ def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, 
 
 
 def _no_way_to_keep(data: str, goal: Goal) -> InfeasibleError:
-    limit = "" if goal.max_failure_rate is None else f" within {goal.max_failure_rate:.3%} a year"
+    limit = (
+        "" if goal.max_failure_rate is None else f" within {100 * goal.max_failure_rate:g}% a year"
+    )
     return InfeasibleError(
         f"volume {data}, where the data directory is, cannot be kept{limit}",
         "allow a type it can change to in place, or raise --max-failure-rate",

@@ -2,11 +2,10 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from pgstow.catalog.types import DEFAULT_REGION, VolumeType
 from pgstow.model import Layout, Profile, RelationId, UserError
 from pgstow.planning.selection import select
 from pgstow.planning.shapes import Shape
@@ -79,14 +78,13 @@ def pins_of(pins: Iterable[tuple[str, str]], profile: Profile, types: Iterable[s
     return Pins(relations, others.get(_WAL), others.get(_TEMP))
 
 
-def check_prices(pins: Pins, kinds: Iterable[VolumeType], region: str | None) -> None:
+def check_prices(pins: Pins, priced: Container[str], region: str | None) -> None:
     """Refuse a pin to a type whose price is not known: a plan is made of prices."""
-    known = {kind.name: kind.price_in(region) for kind in kinds}
     for name in pins.types:
-        if known.get(name) is None:
+        if name not in priced:
+            where = region or "the layout's region"
             raise UserError(
-                f"a pin asks for {name}, of which the catalog has no price in "
-                f"{region or DEFAULT_REGION}",
+                f"a pin asks for {name}, of which the catalog has no price in {where}",
                 "drop the pin, or write the price into a catalog file of your own",
             )
 

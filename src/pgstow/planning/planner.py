@@ -101,7 +101,8 @@ class _Case:
         workload = replace(seen, clients=_clients(seen, goal, self.present))
         kinds = self.catalog.types(base.host.platform)
         pins = pins_of(goal.pins, profile, [kind.name for kind in kinds])
-        check_prices(pins, kinds, base.host.region)
+        region = base.host.region
+        check_prices(pins, [k.name for k in kinds if k.price_in(region) is not None], region)
         if base.host.platform == "rds":
             shapes = managed_candidates(base, goal, self.catalog, pins)
         else:

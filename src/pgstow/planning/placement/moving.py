@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from pgstow.planning.placement.problem import GIB, Kinds, Placed, PlacementProblem, Singles
-from pgstow.planning.placement.solver import EXACT_MAX, place
+from pgstow.planning.placement.solver import is_small, place
 
 _ROUNDS = 12
 _NEAR = 1.05  # prices on moving within this factor are the same
@@ -31,8 +31,7 @@ def moved_gib(problem: PlacementProblem, placed: Placed) -> float:
 def place_within(problem: PlacementProblem) -> Placed | None:
     """The cheapest assignment that moves no more than ``problem.max_move_gib``."""
     limit = problem.max_move_gib
-    units = problem.items.count + problem.singles.count
-    if limit is None or units * len(problem.shapes) <= EXACT_MAX:
+    if limit is None or is_small(problem):
         return place(problem)
     low, high = 0.0, _HIGHEST_USD_PER_GIB
     best: Placed | None = None

@@ -10,13 +10,13 @@ from pgstow.planning.placement.grouping import group
 from pgstow.planning.placement.master import Master
 from pgstow.planning.placement.problem import USES, Placed, PlacementProblem
 
-EXACT_MAX = 2_500  # units × shapes that HiGHS is given whole
+_EXACT_MAX = 2_500  # units × shapes that HiGHS is given whole
 _GAP = 2e-4  # of the price, wanted
 _NODES_MAX = 300
 
 
 def place(
-    problem: PlacementProblem, *, gap: float = _GAP, exact_max: int = EXACT_MAX
+    problem: PlacementProblem, *, gap: float = _GAP, exact_max: int = _EXACT_MAX
 ) -> Placed | None:
     """The cheapest assignment and sizing with a bound, or None where none was found.
 

@@ -68,6 +68,24 @@ class Catalog:
         """What an instance costs on demand in a region; None: not known."""
         return self.instance_prices.get(region or DEFAULT_REGION, {}).get(name)
 
+    def host_usd_month(self, host: HostSpec) -> float | None:
+        """What a host's instance costs a month on demand; None: not known."""
+        if host.platform != "ec2" or host.instance is None:
+            return None
+        price = self.instance_price(host.instance, host.region)
+        return None if price is None else price.usd_month
+
+    def offers(self, host: HostSpec) -> tuple[tuple[Instance, float], ...]:
+        """Every instance of a host's platform and region whose monthly price is known."""
+        if host.platform != "ec2":
+            return ()
+        prices = self.instance_prices.get(host.region or DEFAULT_REGION, {})
+        return tuple(
+            (self.instances[name], price.usd_month)
+            for name, price in prices.items()
+            if name in self.instances
+        )
+
     def ageing(self, today: date, platform: str, region: str | None) -> tuple[Warning, ...]:
         """A warning where prices or instances are older than 6 months on that day."""
         return ageing(self, today, platform, region)

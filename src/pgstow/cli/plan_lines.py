@@ -19,19 +19,21 @@ def lines(
     from pgstow.units import format_usd
 
     before, after = found.present.performance, found.prediction.performance
-    yield "                     present    planned"
+    yield "                       present       planned"
     rows = [
         ("TPS", f"{before.tps:,.0f}", f"{after.tps:,.0f}"),
         ("latency mean", _ms(before.latency_ms.mean), _ms(after.latency_ms.mean)),
         ("latency p99", _ms(before.latency_ms.p99), _ms(after.latency_ms.p99)),
         ("commit p99", _ms(before.commit_ms.p99), _ms(after.commit_ms.p99)),
         ("$/month", format_usd(before.usd_month), format_usd(after.usd_month)),
+        *_instance_rows(found),
         ("$/1000 TPS", format_usd(before.usd_per_1000_tps), format_usd(after.usd_per_1000_tps)),
     ]
     for name, one, other in rows:
-        yield f"  {name:<14}{one:>12}{other:>11}"
+        yield f"  {name:<14}{one:>14}{other:>14}"
+    what = "instance and layout" if found.goal.any_instance else "layout"
     yield (
-        f"No layout meeting this goal costs less than {format_usd(found.bound_usd_month)}:"
+        f"No {what} meeting this goal costs less than {format_usd(found.bound_usd_month)}:"
         f" this one is at most {found.gap_pct:.2f} % dearer than the best possible"
     )
     yield ""
@@ -45,6 +47,21 @@ def lines(
         yield f"  {shown(reason.subject)} on {reason.choice}: {reason.because}"
         yield f"      next best: {reason.next_best}{price}"
     yield from settings_lines(found)
+
+
+def _instance_rows(found: "Plan") -> "Iterator[tuple[str, str, str]]":
+    """What the instances cost, where the plan has another one or chose it."""
+    from pgstow.units import format_usd
+
+    present, planned = found.present.layout.host, found.layout.host
+    if not found.goal.any_instance and present.instance == planned.instance:
+        return
+    yield "instance", present.instance or "not known", planned.instance or "not known"
+    usd = found.present_instance_usd_month, found.instance_usd_month
+    yield "its $/month", format_usd(usd[0]), format_usd(usd[1])
+    volumes = found.present.performance.usd_month, found.prediction.performance.usd_month
+    both = [None if a is None or b is None else a + b for a, b in zip(usd, volumes, strict=True)]
+    yield "together", format_usd(both[0]), format_usd(both[1])
 
 
 def changes_lines(changes: "Changes") -> "Iterator[str]":

@@ -145,6 +145,8 @@ class Plan:
     reasons: tuple[Reason, ...]
     warnings: tuple[Warning, ...] = ()
     settings: tuple[Setting, ...] = ()  # what of the layout's settings is changed, and why
+    instance_usd_month: float | None = None  # None: not known; the bound has it with any_instance
+    present_instance_usd_month: float | None = None
 
 
 StepKind = Literal[

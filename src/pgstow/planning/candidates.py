@@ -1,6 +1,7 @@
 """Which shapes a plan may use: existing volumes in place, and what the platform sells."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,6 +16,27 @@ _COPIES = 2  # of an unstriped type: one for the WAL, one for what is cold
 _HDD_RANDOM_IO_BYTES = 1024 * 1024  # what a random I/O of st1 or sc1 counts (EBS user guide)
 _FIRST_TIER_IOPS = 32_000  # io2 is cheaper beyond; such volumes are not proposed
 _Z99 = 2.3263  # standard normal quantile of 0.99
+
+
+class Machine(Protocol):
+    """What the catalog knows of an instance type."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def vcpus(self) -> int: ...
+    @property
+    def memory_bytes(self) -> Bytes: ...
+    @property
+    def baseline_iops(self) -> float | None: ...
+    @property
+    def baseline_bytes_per_second(self) -> float | None: ...
+    @property
+    def max_attachments(self) -> int | None: ...
+    @property
+    def disks(self) -> int: ...
+    @property
+    def disk_bytes(self) -> Bytes | None: ...
 
 
 class PlanningCatalog(PricedCatalog, Protocol):
@@ -34,6 +56,12 @@ class PlanningCatalog(PricedCatalog, Protocol):
 
     def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
         """How many disks of its own the host has that are no hard disks, and the size of each."""
+
+    def host_usd_month(self, host: HostSpec) -> float | None:
+        """What a host's instance costs a month; None: not known."""
+
+    def offers(self, host: HostSpec) -> Sequence[tuple[Machine, float]]:
+        """Every instance of a host's platform and region whose monthly price is known."""
 
     def check(self, layout: Layout) -> tuple[Warning, ...]:
         """Raise LayoutError for what no provider sells."""

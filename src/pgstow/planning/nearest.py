@@ -22,8 +22,9 @@ def infeasible(planner: Planner, tps: float, with_goal: Relaxed) -> InfeasibleEr
     goal = planner.goal
     near = " or ".join(_nearest(planner, tps, with_goal))
     conflict = _conflict(planner, tps, with_goal)
+    where = f" on {goal.instance}" if goal.instance is not None else ""
     return InfeasibleError(
-        f"no layout meets the goal of {tps:,.0f} TPS{wishes(goal)}",
+        f"no layout meets the goal of {tps:,.0f} TPS{wishes(goal)}{where}",
         f"{conflict}; the nearest that can be met: {near}" if near else conflict,
     )
 

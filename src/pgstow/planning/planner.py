@@ -13,6 +13,7 @@ from pgstow.model import (
     Plan,
     Prediction,
     Profile,
+    Reason,
     UserError,
     Warning,
 )
@@ -20,6 +21,14 @@ from pgstow.planning.backup import Backup, backup_apart, backup_volume, backup_w
 from pgstow.planning.candidates import PlanningCatalog, candidates
 from pgstow.planning.evidence import evidence
 from pgstow.planning.growth import Growth, grown, growth_needed, growth_warnings
+from pgstow.planning.instances import (
+    Offer,
+    cheapest_anywhere,
+    fastest_anywhere,
+    instance_warnings,
+    no_instance,
+    worth_trying,
+)
 from pgstow.planning.managed import managed_candidates, managed_warnings
 from pgstow.planning.nearest import infeasible, over_budget, too_slow
 from pgstow.planning.pins import check_prices, pins_of
@@ -89,6 +98,13 @@ class _Case:
         return present or backup_volume(self.base, self.goal, self.catalog)
 
     @property
+    def memory_bytes(self) -> int | None:
+        """The memory there is now; of a container, its own."""
+        known = [self.catalog.memory_bytes(self.profile.layout.host)]
+        known += [self.profile.host.memory_bytes] if self.profile.host is not None else []
+        return min((one for one in known if one is not None), default=None)
+
+    @property
     def tps(self) -> float:
         """The throughput that is wanted, where there is no budget."""
         observed = self.seen.transactions_per_second
@@ -138,7 +154,21 @@ def _without(goal: Goal, backup_usd_month: float) -> Goal:
     return replace(goal, max_volumes=max(1, goal.max_volumes - 1), budget_usd_month=budget)
 
 
-def _search(case: _Case, planner: Planner) -> Found:
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What was found, for which case; ``bound_usd`` has the instance where it is planned too."""
+
+    case: _Case
+    planner: Planner
+    found: Found
+    bound_usd: float
+    reasons: tuple[Reason, ...] = ()
+
+
+def _search(case: _Case) -> _Answer:
+    planner = case.planner()  # raises for what is wrong on any instance
+    if case.goal.any_instance:
+        return _search_instances(case)
     budget = planner.goal.budget_usd_month
     if budget is not None:
         found = fastest(planner, budget)
@@ -146,42 +176,88 @@ def _search(case: _Case, planner: Planner) -> Found:
             raise over_budget(planner, budget, case.other)
         if found.prediction.performance.tps < (planner.goal.tps or 0.0) * TPS_TOLERANCE:
             raise too_slow(planner, found, case.other)
-        return found
-    found = cheapest(planner, case.tps)
-    if found is None:
-        raise infeasible(planner, case.tps, case.other)
-    return found
+    else:
+        found = cheapest(planner, case.tps)
+        if found is None:
+            raise infeasible(planner, case.tps, case.other)
+    bound = min(found.bound_usd, found.prediction.performance.usd_month or 0.0)
+    return _Answer(case, planner, found, bound)
 
 
-def _planned(case: _Case) -> Plan:
-    goal, catalog, planner = case.goal, case.catalog, case.planner()
-    found = _search(case, planner)
-    backup = case.backup
-    prediction = found.prediction
+def _search_instances(case: _Case) -> _Answer:
+    """The same over all instances that could take the load, their prices counted."""
+    goal, host = case.goal, case.base.host
+    if goal.instance is not None:
+        raise UserError("--instance and --any-instance contradict each other", "drop one of them")
+    if host.platform != "ec2" or host.instance is None:
+        raise UserError(
+            "--any-instance: only EC2's prices are known, and the present instance must be named",
+            "say platform ec2 and the instance in the layout, or name one with --instance",
+        )
+    offers = worth_trying(case.catalog.offers(host), host.instance, case.memory_bytes)
+
+    def on(offer: Offer) -> _Case:
+        left = goal.budget_usd_month
+        left = None if left is None else max(0.0, left - offer.usd_month)
+        name = offer.machine.name
+        other = replace(goal, instance=name, any_instance=False, budget_usd_month=left)
+        return replace(case, goal=other)
+
+    def planner_on(offer: Offer) -> Planner | None:
+        try:
+            return on(offer).planner()
+        except UserError:
+            return None
+
+    if goal.budget_usd_month is None:
+        chosen = cheapest_anywhere(offers, planner_on, case.tps)
+    else:
+        chosen = fastest_anywhere(offers, planner_on)
+    if chosen is None:
+        largest = max(offers, key=lambda one: one.machine.vcpus, default=None)
+        planner = planner_on(largest) if largest is not None else None
+        if planner is None or goal.budget_usd_month is not None or largest is None:
+            raise no_instance(offers, goal.budget_usd_month)
+        raise infeasible(planner, case.tps, on(largest).other)
+    return _Answer(
+        on(chosen.offer), chosen.planner, chosen.found, chosen.bound_usd, (chosen.reason,)
+    )
+
+
+def _planned(asked: _Case) -> Plan:
+    answer = _search(asked)
+    case, planner, found = answer.case, answer.planner, answer.found
+    goal, catalog, backup = case.goal, case.catalog, case.backup
+    prediction, bound = found.prediction, answer.bound_usd
     layout, changed = settled(case.profile, prediction, goal, catalog)
-    bound = min(found.bound_usd, prediction.performance.usd_month or 0.0)
     if backup is not None:
         layout = with_backup(layout, backup)
         bound += backup.usd_month
         prediction = case.predictor.predict(layout, clients=planner.workload.clients)
     price = prediction.performance.usd_month or 0.0
+    instance_usd = catalog.host_usd_month(layout.host)
+    if asked.goal.any_instance:
+        price += instance_usd or 0.0
     return Plan(
-        goal=goal,
+        goal=asked.goal,
         layout=layout,
         prediction=replace(prediction, layout=layout),
         present=case.present,
         gap_pct=max(0.0, price - bound) / bound * 100 if bound > 0 else 0.0,
         bound_usd_month=bound,
-        reasons=reasons(found.solution, found.problem, planner.demands),
+        reasons=(*answer.reasons, *reasons(found.solution, found.problem, planner.demands)),
         warnings=(
             *catalog.check(layout),
             *backup_warnings(case.profile.layout),
             *evidence(case.profile, tps_wanted=goal.tps),
             *case.warnings,
             *managed_warnings(case.base, layout, catalog),
+            *instance_warnings(case.profile.layout.host, layout.host),
             *_warnings(goal, found, case.seen, planner.workload),
         ),
         settings=changed,
+        instance_usd_month=instance_usd,
+        present_instance_usd_month=catalog.host_usd_month(case.profile.layout.host),
     )
 
 

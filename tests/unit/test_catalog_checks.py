@@ -47,7 +47,7 @@ def codes(one: Layout) -> list[str]:
         ),
         ({"type": "io1", "iops": 30000}, "over io1's 50 IOPS per GiB × 500 GiB = 25,000"),
         ({"type": "io2", "iops": 5000, "size_bytes": 4 * GIB}, "at least 5GiB"),
-        ({"type": "io2"}, "volumes.data.iops: is missing: io2 is bought by IOPS"),
+        ({"type": "io2"}, "volumes.data.iops: none are given, and io2 is bought by IOPS"),
         ({"type": "gp2", "iops": 3000}, "3,000 cannot be set for gp2"),
         ({"type": "st1", "iops": 500}, "500 cannot be set for st1"),
         ({"type": "sc1", "iops": 250}, "250 cannot be set for sc1"),

@@ -86,7 +86,7 @@ def test_price_by_lines() -> None:
         (("price", "gp3", "--size", "500"), "--size: '500' is not a size"),
         (("price", "gp3", "--size", "500GiB", "--iops", "90000"), "--iops: 90,000 is over gp3's"),
         (("price", "gp3", "--size", "1GiB", "--throughput", "9"), "--throughput: '9' is not a"),
-        (("price", "io2", "--size", "500GiB"), "--iops: is missing"),
+        (("price", "io2", "--size", "500GiB"), "io2 is bought by IOPS; add --iops 100 or more"),
         (("price", "gp3", "--size", "1GiB", "--stripes", "0"), "stripes must be 1 to 128"),
     ],
 )

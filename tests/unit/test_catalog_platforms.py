@@ -80,7 +80,7 @@ def test_rds_gp2_bursts_with_every_member(catalog: Catalog) -> None:
         (volume("rds-gp3", 5000, 70000), "70,000 is over rds-gp3's most, 64,000"),
         (volume("rds-gp3", 500, None, 250), "250MiB/s is under rds-gp3's least, 500MiB/s"),
         (volume("rds-io1", 100, 6000), "over rds-io1's 50 IOPS per GiB × 100 GiB = 5,000"),
-        (volume("rds-io2", 100), "iops: is missing"),
+        (volume("rds-io2", 100), "iops: none are given"),
         (volume("rds-gp3", 10), "10GiB is under rds-gp3's least, 20GiB"),
         (volume("rds-gp3", 500, stripes=2), "stripes: RDS stripes by itself"),
         (volume("gp3"), "gp3 is no volume type of platform rds; use one of: rds-gp2, rds-gp3"),

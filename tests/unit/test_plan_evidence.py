@@ -15,8 +15,9 @@ PROFILE = content_platform.profile()
 
 def idle(tps: float = 0.05) -> Profile:
     """An hour in which next to nothing was asked."""
-    seen = content_platform.profile(tps=tps)
-    return replace(seen, seconds=3600.0, host=None)
+    seen = content_platform.profile(tps=tps, clients=4)
+    activity = replace(seen.activity, active_sessions=Rate(tps / 100))
+    return replace(seen, seconds=3600.0, host=None, activity=activity)
 
 
 def codes(profile: Profile, tps: float | None = None) -> set[str]:
@@ -59,7 +60,7 @@ def test_a_profile_gets_old() -> None:
 
 
 def test_a_plan_carries_what_its_profile_supports() -> None:
-    seen = idle(0.5)
+    seen = idle()
     found = planning.plan(seen, Goal(), CATALOG)
     assert "idle-profile" in {one.code for one in found.warnings}
 

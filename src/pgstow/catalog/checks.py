@@ -164,7 +164,7 @@ def _check_iops(kind: VolumeType, volume: Volume) -> None:
     rule, iops = kind.iops_rule, volume.iops
     if iops is None:
         if rule.is_provisioned and rule.included is None:
-            why = f"is missing: {kind.name} is bought by IOPS"
+            why = f"none are given, and {kind.name} is bought by IOPS"
             _refuse(volume, kind, "iops", why=why, fix=f"write iops = {rule.min:.0f} or more")
         return
     text = f"{iops:,.10g}"

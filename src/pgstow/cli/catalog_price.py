@@ -44,6 +44,9 @@ def price_volume(
     kind = catalog.volume_type(name)
     if instance is not None:
         catalog.instance(instance)
+    rule = kind.iops_rule
+    if iops is None and rule.is_provisioned and rule.included is None:
+        raise UserError(f"{name} is bought by IOPS", f"add --iops {rule.min or 1:g} or more")
     try:
         volume = _volume(name, size, iops, throughput, stripes)
         host = HostSpec(kind.platforms[0], region, instance)

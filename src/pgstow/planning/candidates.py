@@ -114,9 +114,16 @@ def candidates(
         raise UserError(
             f"volume {data} is of type {present.volume(data).type}, which {host.platform} in "
             f"{host.region} has no price for",
-            "correct the layout given to pgstow observe",
+            _price_remedy(host),
         )
     return tuple(shapes)
+
+
+def _price_remedy(host: HostSpec) -> str:
+    fix = "correct the region and type in the layout given to pgstow observe"
+    if host.platform != "ec2":
+        return fix
+    return f"pgstow catalog update --region {host.region} reads its prices; or {fix}"
 
 
 def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> list[Shape]:

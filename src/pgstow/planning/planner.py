@@ -108,7 +108,7 @@ class _Case:
     def tps(self) -> float:
         """The throughput that is wanted, where there is no budget."""
         observed = self.seen.transactions_per_second
-        return self.goal.tps or min(observed, self.present.performance.tps)
+        return self.goal.tps or min(observed, self.present.performance.tps or observed)
 
     def planner(self) -> Planner:
         """All that the search needs."""
@@ -247,6 +247,7 @@ def _planned(asked: _Case) -> Plan:
         bound_usd_month=bound,
         reasons=(*answer.reasons, *reasons(found.solution, found.problem, planner.demands)),
         warnings=(
+            *case.present.warnings,
             *catalog.check(layout),
             *backup_warnings(case.profile.layout),
             *evidence(case.profile, tps_wanted=goal.tps),

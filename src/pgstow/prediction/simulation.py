@@ -11,6 +11,7 @@ from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, places
 from pgstow.units import BLOCK_BYTES
 
 _WANTED_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
+_LEAST_TRANSACTIONS = 20  # of a server that is all but idle
 _RELATIONS_APART = 32  # of more, many small means add up to a Poisson number anyway
 _QUEUE_DEPTH = 128  # requests that Linux has under way on a device: nr_requests
 
@@ -98,7 +99,8 @@ def simulate(
     """
     index = {volume.name: position for position, volume in enumerate(layout.volumes)}
     if period is None:
-        length_s = max(2.0, min(60.0, _WANTED_TRANSACTIONS / workload.transactions_per_second))
+        tps = workload.transactions_per_second
+        length_s = max(2.0, min(60.0, _WANTED_TRANSACTIONS / tps), _LEAST_TRANSACTIONS / tps)
         period = Period(length_s / 5, length_s)
     config = {
         "seed": seed,

@@ -113,6 +113,13 @@ def test_the_users_own_catalog_files_are_named(tmp_path: Path, own_prices: Path)
     assert document["user_files"] == [str(own_prices)]
 
 
+def test_old_prices_are_a_warning_with_the_command(tmp_path: Path, own_prices: Path) -> None:
+    own_prices.write_text(own_prices.read_text().replace("2026-11-01", "2024-11-01"))
+    result = plan(tmp_path, "--tps", "0.5x")
+    assert "pgstow catalog update" in result.stderr
+    assert "2024" in result.stderr
+
+
 def test_profiles_of_the_workspace_say_how_relations_grow(tmp_path: Path) -> None:
     before = profile()
     small = tuple(replace(r, size_bytes=Bytes(r.size_bytes // 2)) for r in before.server.relations)

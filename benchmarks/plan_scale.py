@@ -11,7 +11,8 @@ alone, of two and of four, gp2, io1, io2, st1 and sc1 at the catalog's prices.
 Each size runs in a process of its own, so that its memory is its own. HiGHS is given the linear
 relaxation of the same problem, with a variable for each relation and choice and everything bought,
 and is stopped at LP_TIMES times what pgstow took for everything; building that programme is not
-counted. Exits with 1 where a bar is missed.
+counted. The frontier is of a whole profile with every shape of the catalog, from profile to knee.
+Exits with 1 where a bar is missed.
 """
 
 import argparse
@@ -22,13 +23,16 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from typing import Any
 
 import highspy
 import numpy as np
+from synthetic_profile import profile
 
-from pgstow import catalog
+from pgstow import catalog, planning
 from pgstow.host import cpu
 from pgstow.model import Goal, HostSpec, Layout, Placement, Volume
 from pgstow.planning.candidates import candidates
@@ -57,6 +61,7 @@ LP_RELATIONS = 100_000
 LP_TIMES = 30.0
 LP_LIMIT = 20.0
 TPS = 1000.0
+FRONTIER_RELATIONS, FRONTIER_POINTS, FRONTIER_LIMIT_S = 10_000, 30, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,17 @@ class Relaxation:
         return self.seconds / self.own_seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A whole frontier: times of the runs, each on a profile of its own seed."""
+
+    relations: int
+    points: int
+    seconds: list[float]
+    gap_pct: list[float]  # the widest of each
+    knee_tps: list[float]
+
+
 def main() -> None:
     """Run, print, exit."""
     parser = argparse.ArgumentParser(
@@ -94,26 +110,27 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     parser.add_argument("--only", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--relaxation", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--part", default="place", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.only:
-        answer = relaxed(given.only) if given.relaxation else measure(given.only, given.runs)
-        print(json.dumps(asdict(answer)))
+        print(json.dumps(asdict(PARTS[given.part](given.only, given.runs))))
         return
     sizes = [size for size in LIMIT_S if size <= 10_000 or not given.quick]
-    rows = [Row(**_apart(size, given.runs)) for size in sizes]
-    relaxation = None if given.quick else Relaxation(**_apart(LP_RELATIONS, 1, "--relaxation"))
-    missed = [*_missed(rows), *_missed_relaxation(relaxation)]
+    rows = [Row(**_apart(size, given.runs, "place")) for size in sizes]
+    curve = Curve(**_apart(FRONTIER_RELATIONS, 1 if given.quick else 3, "frontier"))
+    relaxation = None if given.quick else Relaxation(**_apart(LP_RELATIONS, 1, "relaxation"))
+    missed = [*_missed(rows), *_missed_frontier(curve), *_missed_relaxation(relaxation)]
     if given.json:
         figures = {
             "machine": _machine(),
             "rows": [asdict(row) for row in rows],
+            "frontier": asdict(curve),
             "relaxation": asdict(relaxation) if relaxation else None,
             "missed": missed,
         }
         print(json.dumps(figures, indent=1))
     else:
-        _print(rows, relaxation)
+        _print(rows, curve, relaxation)
     for line in missed:
         print(f"missed: {line}", file=sys.stderr)
     sys.exit(bool(missed))
@@ -137,7 +154,7 @@ def synthetic(relations: int, seed: int) -> PlacementProblem:
     size = random.pareto(1.5, relations) + 1
     size *= 1536 * (relations / 1000) ** 0.6 / size.sum()
     access = (random.pareto(1.5, relations) + 1) * (random.random(relations) < 0.7)
-    access *= 8000 * (relations / 1000) ** 0.3 / access.sum()
+    access *= 8000 * (relations / 1000) ** 0.25 / access.sum()
     demand = np.column_stack((size, access[:, None] * random.dirichlet((2, 1, 0.3), relations)))
     use = np.zeros((len(offered), USES, 4))
     use[:, GIB, 0] = 1
@@ -186,7 +203,24 @@ def measure(relations: int, runs: int) -> Row:
     return Row(relations, seconds, gaps, prices, peak)
 
 
-def relaxed(relations: int) -> Relaxation:
+def frontier(relations: int, runs: int) -> Curve:
+    """Whole frontiers."""
+    rules = catalog.load()
+    planning.frontier(profile(1000, 1), Goal(), rules, points=3)
+    seconds, gaps, knees = [], [], []
+    for seed in range(1, runs + 1):
+        given = profile(relations, seed)
+        began = time.perf_counter()
+        found = planning.frontier(given, Goal(), rules, points=FRONTIER_POINTS)
+        seconds.append(time.perf_counter() - began)
+        gaps.append(max((one.usd_month / one.bound_usd_month - 1) * 100 for one in found.points))
+        knees.append(found.points[found.knee].tps)
+        if len(found.points) != FRONTIER_POINTS:
+            raise SystemExit(f"seed {seed}: a frontier of {len(found.points)} points")
+    return Curve(relations, FRONTIER_POINTS, seconds, gaps, knees)
+
+
+def relaxed(relations: int, _runs: int) -> Relaxation:
     """HiGHS's own solution of the linear relaxation, beside pgstow's of the whole."""
     problem = synthetic(relations, 1)
     place(problem)
@@ -233,9 +267,19 @@ def _relaxation(problem: PlacementProblem) -> highspy.HighsLp:
     return small.model()
 
 
-def _apart(relations: int, runs: int, *options: str) -> dict[str, object]:
-    command = [sys.executable, __file__, "--only", str(relations), "--runs", str(runs), *options]
-    found: dict[str, object] = json.loads(subprocess.check_output(command, text=True))
+PARTS: dict[str, Callable[[int, int], Row | Curve | Relaxation]] = {
+    "place": measure,
+    "frontier": frontier,
+    "relaxation": relaxed,
+}
+
+
+def _apart(relations: int, runs: int, part: str) -> dict[str, Any]:
+    """One part in a process of its own."""
+    command = [sys.executable, __file__, "--only", str(relations), "--runs", str(runs)]
+    found: dict[str, Any] = json.loads(
+        subprocess.check_output([*command, "--part", part], text=True)
+    )
     return found
 
 
@@ -251,6 +295,13 @@ def _missed(rows: list[Row]) -> list[str]:
         if row.memory_bytes > LIMIT_BYTES:
             lines.append(f"{name}: {format_size(Bytes(row.memory_bytes))} of memory")
     return lines
+
+
+def _missed_frontier(found: Curve) -> list[str]:
+    median = statistics.median(found.seconds)
+    if median <= FRONTIER_LIMIT_S:
+        return []
+    return [f"the frontier took {median:.2f} s, over {FRONTIER_LIMIT_S:g} s"]
 
 
 def _missed_relaxation(found: Relaxation | None) -> list[str]:
@@ -270,7 +321,7 @@ def _machine() -> dict[str, str]:
     }
 
 
-def _print(rows: list[Row], relaxation: Relaxation | None) -> None:
+def _print(rows: list[Row], curve: Curve, relaxation: Relaxation | None) -> None:
     print(", ".join(f"{key} {value}" for key, value in _machine().items()))
     print(f"{len(CHOICES)} choices; {len(rows[0].seconds)} profiles a size, each run once\n")
     head = ("relations", "median s", "least s", "most s", "limit s", "gap % most", "limit %")
@@ -282,6 +333,11 @@ def _print(rows: list[Row], relaxation: Relaxation | None) -> None:
             f"{GAP_PCT[row.relations]:>12.2f}{format_size(Bytes(row.memory_bytes)):>12}"
         )
         print(f"{figures}{statistics.median(row.usd_month):>14,.2f}")
+    print(
+        f"\nfrontier of {curve.points} points at {curve.relations:,} relations:"
+        f" {statistics.median(curve.seconds):.2f} s (limit {FRONTIER_LIMIT_S:g} s),"
+        f" widest gap {max(curve.gap_pct):.3f} %"
+    )
     if relaxation is not None:
         least = "" if relaxation.is_finished else "stopped after "
         print(

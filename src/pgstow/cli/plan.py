@@ -74,6 +74,12 @@ def plan(
     settings: Annotated[
         bool, typer.Option(help="Plan the server's settings that belong to storage.")
     ] = True,
+    frontier: Annotated[
+        bool, typer.Option("--frontier", help="Show the price of every speed, and the knee.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Show the plan beside rules of thumb.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Where the layout is written.")] = Path("planned.toml"),
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
@@ -85,6 +91,8 @@ def plan(
     from pgstow import catalog
     from pgstow.cli import plan_goal as read
     from pgstow.cli.output import print_json
+    from pgstow.cli.plan_compare import show_compared
+    from pgstow.cli.plan_frontier import show_frontier
     from pgstow.cli.workspace import latest_profile, open_workspace
     from pgstow.layout_file import format_layout
     from pgstow.model import Goal
@@ -112,16 +120,23 @@ def plan(
             settings=settings,
         )
         rules = catalog.load()
-        found = _planned(store, profile, goal, rules)
+        rates = _growth(store, profile) if goal.horizon_s is not None else None
+        if frontier:
+            show_frontier(profile, goal, rules, rates, json=json)
+            return
+        found = _planned(profile, goal, rules, rates)
         store.add("plan", found)
     write_layout(out, format_layout(found.layout))
+    if compare:
+        show_compared(profile, goal, rules, rates, found, json=json)
+        return
     if json:
         print_json(as_plain(found, profile, rules))
     else:
         _print(found, profile, rules, out)
 
 
-def _planned(store: "Store", profile: "Profile", goal: "Goal", rules: "Catalog") -> "Plan":
+def _planned(profile: "Profile", goal: "Goal", rules: "Catalog", rates: "Growth | None") -> "Plan":
     """The plan, and what today says of its catalog and its profile."""
     from dataclasses import replace
 
@@ -129,8 +144,7 @@ def _planned(store: "Store", profile: "Profile", goal: "Goal", rules: "Catalog")
     from pgstow.cli.catalog_sources import age_warnings
     from pgstow.cli.workspace import profile_age_s
 
-    growth = _growth(store, profile) if goal.horizon_s is not None else None
-    found = planning.plan(profile, goal, rules, growth)
+    found = planning.plan(profile, goal, rules, rates)
     old = (
         *age_warnings(rules, found.layout.host),
         *planning.age_evidence(profile_age_s(profile)),

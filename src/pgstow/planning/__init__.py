@@ -1,18 +1,25 @@
 """Planning: the cheapest layout for a goal, its bound, and its reasons."""
 
 from pgstow.planning.backup import backup_warnings
+from pgstow.planning.baselines import RULES
 from pgstow.planning.changes import Changes, Move, changes
+from pgstow.planning.comparison import Compared, baseline, compare
 from pgstow.planning.contents import Contents, Share, contents
 from pgstow.planning.economics import Margins
 from pgstow.planning.evidence import age_evidence, evidence
+from pgstow.planning.frontier import Frontier, FrontierPoint, frontier
 from pgstow.planning.growth import Growth, growth
 from pgstow.planning.planner import plan
 from pgstow.planning.selection import select, select_one
 from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why
 
 __all__ = [
+    "RULES",
     "Changes",
+    "Compared",
     "Contents",
+    "Frontier",
+    "FrontierPoint",
     "Growth",
     "Margins",
     "Move",
@@ -22,9 +29,12 @@ __all__ = [
     "Why",
     "age_evidence",
     "backup_warnings",
+    "baseline",
     "changes",
+    "compare",
     "contents",
     "evidence",
+    "frontier",
     "growth",
     "plan",
     "select",

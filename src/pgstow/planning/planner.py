@@ -48,6 +48,13 @@ def plan(
     Raises InfeasibleError naming what stands in the way, UserError where the platform sells no
     volumes or the goal contradicts itself.
     """
+    return _planned(case_of(profile, goal, catalog, growth))
+
+
+def case_of(
+    profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None = None
+) -> "Case":
+    """All that is planned with. Raises as :func:`plan`."""
     if profile.layout.host.platform == "local":
         raise UserError(
             "the present layout says platform local, whose volumes have no prices",
@@ -61,11 +68,11 @@ def plan(
         warnings = growth_warnings(rates, goal.horizon_s)
         profile = grown(profile, rates, goal.horizon_s)
         predictor = Predictor(profile, catalog)
-    return _planned(_Case(profile, goal, catalog, predictor, present, warnings))
+    return Case(profile, goal, catalog, predictor, present, warnings)
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class Case:
     """What is planned for, before there is anything to search."""
 
     profile: Profile  # with relations as large as they will be
@@ -110,11 +117,15 @@ class _Case:
         observed = self.seen.transactions_per_second
         return self.goal.tps or min(observed, self.present.performance.tps or observed)
 
+    def workload_at(self, tps: float | None) -> Workload:
+        """The load with as many clients as ask for so many transactions; None: as observed."""
+        seen = on_host(self.seen, self.profile, self.base.host, self.catalog)
+        return replace(seen, clients=clients_for(seen, tps, self.present))
+
     def planner(self) -> Planner:
         """All that the search needs."""
         profile, goal, base = self.profile, self.goal, self.base
-        seen = on_host(self.seen, profile, base.host, self.catalog)
-        workload = replace(seen, clients=_clients(seen, goal, self.present))
+        workload = self.workload_at(goal.tps)
         kinds = self.catalog.types(base.host.platform)
         pins = pins_of(goal.pins, profile, [kind.name for kind in kinds])
         region = base.host.region
@@ -158,14 +169,14 @@ def _without(goal: Goal, backup_usd_month: float) -> Goal:
 class _Answer:
     """What was found, for which case; ``bound_usd`` has the instance where it is planned too."""
 
-    case: _Case
+    case: Case
     planner: Planner
     found: Found
     bound_usd: float
     reasons: tuple[Reason, ...] = ()
 
 
-def _search(case: _Case) -> _Answer:
+def _search(case: Case) -> _Answer:
     planner = case.planner()  # raises for what is wrong on any instance
     if case.goal.any_instance:
         return _search_instances(case)
@@ -184,7 +195,7 @@ def _search(case: _Case) -> _Answer:
     return _Answer(case, planner, found, bound)
 
 
-def _search_instances(case: _Case) -> _Answer:
+def _search_instances(case: Case) -> _Answer:
     """The same over all instances that could take the load, their prices counted."""
     goal, host = case.goal, case.base.host
     if goal.instance is not None:
@@ -196,7 +207,7 @@ def _search_instances(case: _Case) -> _Answer:
         )
     offers = worth_trying(case.catalog.offers(host), host.instance, case.memory_bytes)
 
-    def on(offer: Offer) -> _Case:
+    def on(offer: Offer) -> Case:
         left = goal.budget_usd_month
         left = None if left is None else max(0.0, left - offer.usd_month)
         name = offer.machine.name
@@ -224,7 +235,7 @@ def _search_instances(case: _Case) -> _Answer:
     )
 
 
-def _planned(asked: _Case) -> Plan:
+def _planned(asked: Case) -> Plan:
     answer = _search(asked)
     case, planner, found = answer.case, answer.planner, answer.found
     goal, catalog, backup = case.goal, case.catalog, case.backup
@@ -262,7 +273,7 @@ def _planned(asked: _Case) -> Plan:
     )
 
 
-def _clients(seen: Workload, goal: Goal, present: Prediction) -> int:
+def clients_for(seen: Workload, tps: float | None, present: Prediction) -> int:
     """How many clients ask for the wanted TPS.
 
     Clients that mostly wait for answers ask more often where answers come sooner. Those that mostly
@@ -271,11 +282,11 @@ def _clients(seen: Workload, goal: Goal, present: Prediction) -> int:
     """
     observed = seen.transactions_per_second
     thinking = observed * seen.think_us / 1e6
-    if goal.tps is None or thinking <= seen.clients / 2:
+    if tps is None or thinking <= seen.clients / 2:
         return seen.clients
     predicted_s = (present.performance.latency_ms.mean or 0.0) / 1e3
     response_s = max((seen.clients - thinking) / observed, predicted_s)
-    return max(seen.clients, math.ceil(goal.tps * (seen.think_us / 1e6 + 1.5 * response_s)))
+    return max(seen.clients, math.ceil(tps * (seen.think_us / 1e6 + 1.5 * response_s)))
 
 
 def _warnings(goal: Goal, found: Found, seen: Workload, workload: Workload) -> tuple[Warning, ...]:

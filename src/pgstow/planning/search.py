@@ -84,6 +84,18 @@ class Planner:
         allowed = replace(self.allowed, wal=self.allowed.wal - tight.wal_forbidden)
         return problem_at(load, self.shapes, allowed, limits, in_place_groups(self.shapes))
 
+    def unlimited(self, tps: float) -> PlacementProblem:
+        """The programme without what all volumes share, and with any number of them."""
+        limits = Limits(
+            free_space=self.goal.free_space,
+            headroom=self.goal.headroom,
+            response_us=None,
+            host=HostCap(None, None),
+            max_volumes=len(self.shapes),
+        )
+        load = Load(tps, self.profile, self.workload, self.demands)
+        return problem_at(load, self.shapes, self.allowed, limits, ())
+
     def solve(self, tps: float, tight: Tightening) -> Solution | None:
         """The cheapest solution for a wanted TPS."""
         problem = self.problem(tps, tight)

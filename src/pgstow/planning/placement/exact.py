@@ -72,12 +72,13 @@ def arrange(
     *,
     is_open: Bools | None = None,
     gap_usd: float = 1e-6,
+    gap: float = 0.0,
     effort: Effort | None = None,
 ) -> Arranged | None:
     """The cheapest arrangement of ``units`` on top of ``base``, or None where there is none.
 
     With ``is_open`` the volumes bought are given; else they are found. The search ends at
-    ``gap_usd``, or when the ``effort`` is spent.
+    ``gap_usd`` or ``gap``, a share of the price, or when the ``effort`` is spent.
     """
     shapes = len(problem.shapes)
     rows = UseRows(shapes, linked=False)
@@ -104,6 +105,7 @@ def arrange(
         _limit_moves(programme, units, lies, problem.max_move_gib)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
+    highs.setOptionValue("mip_rel_gap", max(gap, 1e-9))
     highs.setOptionValue("time_limit", effort.seconds_max if effort else _SOLVE_SECONDS)
     if effort is not None:
         highs.setOptionValue("mip_max_nodes", effort.nodes_max)
@@ -168,7 +170,6 @@ def _solved(
 ) -> Arranged | None:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
-    highs.setOptionValue("mip_rel_gap", 1e-9)
     highs.passModel(programme.model())
     highs.run()
     info = highs.getInfo()

@@ -28,11 +28,11 @@ def moved_gib(problem: PlacementProblem, placed: Placed) -> float:
     return own + float(others.sum())
 
 
-def place_within(problem: PlacementProblem) -> Placed | None:
+def place_within(problem: PlacementProblem, *, gap: float | None = None) -> Placed | None:
     """The cheapest assignment that moves no more than ``problem.max_move_gib``."""
     limit = problem.max_move_gib
     if limit is None or is_small(problem):
-        return place(problem)
+        return place(problem, gap=gap)
     low, high = 0.0, _HIGHEST_USD_PER_GIB
     best: Placed | None = None
     bound = -np.inf
@@ -41,7 +41,7 @@ def place_within(problem: PlacementProblem) -> Placed | None:
             break
         # the free price first: mostly the limit does not bind
         usd = 0.0 if number == 0 else high if number == 1 else (low * high) ** 0.5 or high / 1e4
-        placed = place(_priced(problem, usd))
+        placed = place(_priced(problem, usd), gap=gap)
         if placed is None:
             return best
         moved = moved_gib(problem, placed)

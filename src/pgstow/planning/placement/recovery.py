@@ -222,8 +222,9 @@ def _ranked(
     by_size = contested[np.argsort(-best[contested], kind="stable")]
     spread = np.unique(np.linspace(0, max(len(by_size) - 1, 0), 60).astype(np.int64))
     chosen = [by_size[:30], by_size[spread] if len(by_size) else by_size]
-    margin = np.nan_to_num(second - best, nan=np.inf, posinf=np.inf)
-    loose = margin / np.maximum(best, 1e-12)
+    with np.errstate(invalid="ignore"):  # of what may lie nowhere that is open
+        margin = np.nan_to_num(second - best, nan=np.inf, posinf=np.inf)
+        loose = margin / np.maximum(best, 1e-12)
     clear = np.argsort(loose, kind="stable")[:2000]
     chosen += [clear[np.argsort(-best[clear], kind="stable")][:20], by_size, clear]
     ranked = np.concatenate(chosen)

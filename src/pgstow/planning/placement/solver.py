@@ -16,17 +16,18 @@ _NODES_MAX = 300
 
 
 def place(
-    problem: PlacementProblem, *, gap: float = _GAP, exact_max: int = _EXACT_MAX
+    problem: PlacementProblem, *, gap: float | None = None, exact_max: int = _EXACT_MAX
 ) -> Placed | None:
     """The cheapest assignment and sizing with a bound, or None where none was found.
 
-    Up to ``exact_max`` units × shapes go to HiGHS whole.
+    Up to ``exact_max`` units × shapes go to HiGHS whole. The search may end at ``gap``, a share of
+    the price; without one the whole is solved to the end, and more to a gap of two in ten thousand.
     """
     if is_small(problem, exact_max):
-        return place_exactly(problem)
+        return place_exactly(problem, gap or 0.0)
     groups = group(problem)
     master = Master(problem, groups)
-    search = Search(master, 0.8 * gap, _NODES_MAX)
+    search = Search(master, 0.8 * (gap or _GAP), _NODES_MAX)
     bound = search.run()
     if search.best is None:
         return None
@@ -63,7 +64,7 @@ class Series:
         return replace(search.best, bound_usd=min(bound, search.best.usd_month))
 
 
-def place_exactly(problem: PlacementProblem) -> Placed | None:
+def place_exactly(problem: PlacementProblem, gap: float = 0.0) -> Placed | None:
     """The whole problem by HiGHS: every unit a variable for each shape."""
     items, singles, shapes = problem.items, problem.singles, len(problem.shapes)
     use = np.einsum("cuk,ik->icu", problem.use_per_demand, items.demand)
@@ -75,7 +76,7 @@ def place_exactly(problem: PlacementProblem) -> Placed | None:
         ),
         frozenset(items.count + one for one in singles.alone),
     )
-    found = arrange(problem, units, np.zeros((shapes, USES)))
+    found = arrange(problem, units, np.zeros((shapes, USES)), gap=gap)
     if found is None:
         return None
     return Placed(

@@ -1,0 +1,148 @@
+"""A plan beside what the rules of thumb buy for the same goal, all predicted in the same way."""
+
+from dataclasses import dataclass, replace
+
+from pgstow.model import (
+    Goal,
+    InfeasibleError,
+    Layout,
+    LayoutError,
+    Plan,
+    Prediction,
+    Profile,
+)
+from pgstow.planning.backup import Backup, with_backup
+from pgstow.planning.baselines import RULES, Rule, bought, ground, layout
+from pgstow.planning.candidates import PlanningCatalog
+from pgstow.planning.growth import Growth
+from pgstow.planning.planner import case_of
+from pgstow.planning.search import TPS_TOLERANCE, Planner
+
+_BISECTIONS = 14
+_STEPS, _STEP = 5, 0.08  # of speeds under the fastest for a budget
+_VOLUMES_MAX = 16
+_CENT = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One way to buy storage, and what it does. ``missed``: wishes of the goal it does not meet.
+
+    Without a layout where the rule gives nothing that can be bought, for the reason ``refused``.
+    """
+
+    name: str
+    layout: Layout | None
+    prediction: Prediction | None
+    missed: tuple[str, ...]
+    refused: str | None = None
+
+
+def baseline(name: str, profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Layout:
+    """What one rule of :data:`RULES` buys: for the wanted throughput, or within the budget.
+
+    Where even its least is over the budget, that. Raises InfeasibleError where the platform does
+    not sell what the rule asks for.
+    """
+    return _Rules.of(profile, goal, catalog, None).answer(RULES[name])[0]
+
+
+def compare(
+    profile: Profile,
+    goal: Goal,
+    catalog: PlanningCatalog,
+    found: Plan,
+    growth: Growth | None = None,
+) -> tuple[Compared, ...]:
+    """A plan beside every rule; with a budget, each rule's fastest within it."""
+    budget = goal.budget_usd_month
+    if goal.any_instance and budget is not None:
+        budget -= found.instance_usd_month or 0.0
+    host = found.layout.host
+    goal = replace(goal, instance=host.instance, any_instance=False, budget_usd_month=budget)
+    rules = _Rules.of(profile, goal, catalog, growth)
+    rows = [Compared("pgstow", found.layout, found.prediction, rules.missed(found.prediction))]
+    for name, rule in RULES.items():
+        try:
+            bought_layout, prediction = rules.answer(rule)
+        except (InfeasibleError, LayoutError) as error:
+            rows.append(Compared(name, None, None, (), str(error)))
+            continue
+        rows.append(Compared(name, bought_layout, prediction, rules.missed(prediction)))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The goal of the plan, for rules: types and places that it forbids, they may use."""
+
+    goal: Goal
+    catalog: PlanningCatalog
+    planner: Planner
+    tps: float | None  # None: as many as the budget is good for
+    backup: Backup | None
+
+    @classmethod
+    def of(
+        cls, profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None
+    ) -> "_Rules":
+        free = replace(
+            goal,
+            allow_types=(),
+            forbid_types=(),
+            pins=(),
+            max_failure_rate=None,
+            max_volumes=_VOLUMES_MAX,
+        )
+        case = case_of(profile, free, catalog, growth)
+        tps = case.tps if goal.budget_usd_month is None else None
+        return cls(goal, catalog, case.planner(), tps, case.backup)
+
+    def answer(self, rule: Rule) -> tuple[Layout, Prediction]:
+        """What the rule buys, and what that does."""
+        if self.tps is not None:
+            return self._at(rule, self.tps)
+        budget = self.planner.goal.budget_usd_month  # without what the backup costs
+        assert budget is not None, "without a budget there is a throughput"
+        fastest = self._fastest(rule, budget)
+        every = [self._at(rule, fastest * (1 - _STEP * step)) for step in range(_STEPS)]
+        best = max(prediction.performance.tps for _, prediction in every)
+        good = [one for one in every if one[1].performance.tps >= best * TPS_TOLERANCE]
+        return min(good, key=lambda one: one[1].performance.usd_month or 0.0)
+
+    def _at(self, rule: Rule, tps: float) -> tuple[Layout, Prediction]:
+        where = ground(self.planner, tps)
+        found = layout(bought(rule, where), where)
+        if self.backup is not None:
+            found = with_backup(found, self.backup)
+        self.catalog.check(found)
+        return found, self.planner.check(found)
+
+    def _fastest(self, rule: Rule, budget: float) -> float:
+        """The highest throughput whose volumes the budget is good for, by bisection."""
+        work = self.planner.workload
+        high: float = work.cores / max(1e-9, work.cpu_us / 1e6) * (1 - self.goal.headroom)
+        high = min(high, work.clients / max(1e-6, (work.cpu_us + work.think_us) / 1e6))
+        low: float = high * 2.0**-_BISECTIONS
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            if bought(rule, ground(self.planner, middle)).usd_month <= budget:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def missed(self, seen: Prediction) -> tuple[str, ...]:
+        """The wishes that a prediction does not meet."""
+        goal, speed = self.goal, seen.performance
+        wishes = (
+            ("TPS", -speed.tps, None if self.tps is None else -self.tps * TPS_TOLERANCE),
+            ("commit p99", speed.commit_ms.p99, goal.commit_p99_ms),
+            ("read p99", speed.read_ms.p99 if speed.read_ms else None, goal.read_p99_ms),
+            ("budget", speed.usd_month, goal.budget_usd_month),
+        )
+        return tuple(
+            name
+            for name, value, limit in wishes
+            if value is not None and limit is not None and value > limit + _CENT
+        )

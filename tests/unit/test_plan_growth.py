@@ -2,16 +2,20 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import content_platform
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from pgstow import catalog, planning
+from pgstow.cli.main import app
 from pgstow.model import Goal, Profile, Rate, Relation, RelationId, UserError
-from pgstow.planning.growth import grown, growth
+from pgstow.planning.growth import full_warnings, grown, growth
 from pgstow.units import GIB, MIB, Bytes
+from pgstow.workspace import Workspace
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
@@ -98,6 +102,35 @@ def test_a_plan_for_later_has_room_for_what_comes() -> None:
     assert usd > usd_now
     (warning,) = [one for one in later.warnings if one.code == "far-horizon"]
     assert "365 days" in warning.message
+
+
+def test_a_volume_that_fills_up_is_said_with_its_day() -> None:
+    stored = sum(one.size_bytes for one in PROFILE.server.relations) + 2 * GIB  # with the WAL
+    rate = (20 * GIB - stored) / (100 * DAY_S)
+    found = growth(inserting(rate))
+    assert found is not None
+    assert full_warnings(PROFILE.layout, PROFILE, found, 99 * DAY_S) == ()
+    (warning,) = full_warnings(PROFILE.layout, PROFILE, found, 101 * DAY_S)
+    assert warning.code == "volume-full"
+    assert "volume data is full in 100 days" in warning.message
+    plenty = growth(inserting(rate * 1e-6))
+    assert plenty is not None
+    assert full_warnings(PROFILE.layout, PROFILE, plenty, 10_000 * DAY_S) == ()
+
+
+def test_explain_shows_the_sizes_of_a_later_day(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    with Workspace.open(path) as store:
+        store.add("profile", inserting(4000.0))
+    command = ["explain", "--workspace", str(path)]
+    now = CliRunner().invoke(app, command)
+    later = CliRunner().invoke(app, [*command, "--horizon", "12mo"])
+    assert later.exit_code == 0, later.exception
+    assert "size=3 GiB" in now.output
+    assert f"size={(3 * GIB + 4000 * 365 * DAY_S) / GIB:,.1f} GiB" in later.output
+    assert "volume data is full in" in later.stderr
+    with Workspace.open(path) as store:
+        assert len(store.list("prediction")) == 1
 
 
 def test_growth_that_nobody_saw_is_not_invented() -> None:

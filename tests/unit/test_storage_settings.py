@@ -87,6 +87,15 @@ def test_what_is_near_enough_is_left_alone() -> None:
     assert ("extra", "random_page_cost") not in found(profile(), with_volume("gp3"))
 
 
+def test_where_the_server_stays_as_it_is_its_tablespaces_say_it_themselves() -> None:
+    layout = with_volume("gp3")
+    assert ("extra", "random_page_cost") not in found(profile(), layout)
+    predicted = prediction.predict(profile(), layout, CATALOG)
+    alone = by_name(settings(profile(), predicted, CATALOG, is_server_set=False))
+    assert set(alone) == {("extra", "random_page_cost")}
+    assert alone["extra", "random_page_cost"].value == "1.6"
+
+
 def test_a_tablespaces_own_option_is_what_is_compared() -> None:
     layout = with_volume("st1")
     seen = profile()

@@ -22,6 +22,9 @@ def explain(
         Path | None, typer.Argument(help="A layout file; without it, the server's own layout.")
     ] = None,
     why: Annotated[str | None, typer.Option(metavar="RELATION", help=_WHY_HELP)] = None,
+    horizon: Annotated[
+        str | None, typer.Option(help="With the sizes after such a time, as 12mo or 90d.")
+    ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
@@ -34,7 +37,13 @@ def explain(
     from pgstow import catalog, planning, prediction
     from pgstow.cli.catalog_sources import age_warnings, print_own_files
     from pgstow.cli.output import print_json, print_warnings
-    from pgstow.cli.workspace import latest_profile, open_workspace, profile_age_s
+    from pgstow.cli.plan_goal import horizon_seconds
+    from pgstow.cli.workspace import (
+        latest_profile,
+        open_workspace,
+        profile_age_s,
+        seen_growth,
+    )
     from pgstow.layout_file import read_layout
     from pgstow.model import Plan
 
@@ -43,6 +52,12 @@ def explain(
         wanted = profile.layout if layout is None else read_layout(layout)
         rules = catalog.load()
         warnings = rules.check(wanted)
+        seconds = horizon_seconds(horizon)
+        if seconds is not None:
+            rates = planning.growth_needed(seen_growth(store, profile))
+            warnings += planning.full_warnings(wanted, profile, rates, seconds)
+            warnings += planning.growth_warnings(rates, seconds)
+            profile = planning.grown(profile, rates, seconds)
         predicted = prediction.predict(profile, wanted, rules)
         doubts = (
             *age_warnings(rules, wanted.host),
@@ -50,16 +65,17 @@ def explain(
             *planning.evidence(profile),
             *planning.age_evidence(profile_age_s(profile)),
         )
-        predicted = replace(predicted, warnings=(*predicted.warnings, *doubts))
+        predicted = replace(predicted, warnings=(*predicted.warnings, *warnings, *doubts))
         plan = store.latest("plan", Plan)
         reasons = why_of(why, predicted, profile, rules, plan) if why is not None else None
-        store.add("prediction", predicted)
+        if seconds is None:  # what verify holds against measurements is of today
+            store.add("prediction", predicted)
     if json:
         print_json(as_plain(predicted, profile, reasons) | {"user_files": rules.user_files})
         return
     _print(predicted, profile, reasons)
     print_own_files(rules)
-    print_warnings((*predicted.warnings, *warnings))
+    print_warnings(predicted.warnings)
 
 
 def why_of(

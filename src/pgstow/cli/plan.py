@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pgstow.catalog import Catalog
     from pgstow.model import Goal, Plan, Profile
     from pgstow.planning import Growth
-    from pgstow.workspace import Workspace as Store
 
 _PIN_HELP = (
     "What has to lie where, such as orders=fast, 'old_*=st1', wal=io2: a relation, a pattern, wal "
@@ -93,7 +92,7 @@ def plan(
     from pgstow.cli.output import print_json
     from pgstow.cli.plan_compare import show_compared
     from pgstow.cli.plan_frontier import show_frontier
-    from pgstow.cli.workspace import latest_profile, open_workspace
+    from pgstow.cli.workspace import latest_profile, open_workspace, seen_growth
     from pgstow.layout_file import format_layout
     from pgstow.model import Goal
 
@@ -120,7 +119,7 @@ def plan(
             settings=settings,
         )
         rules = catalog.load()
-        rates = _growth(store, profile) if goal.horizon_s is not None else None
+        rates = seen_growth(store, profile) if goal.horizon_s is not None else None
         if frontier:
             show_frontier(profile, goal, rules, rates, json=json)
             return
@@ -150,16 +149,6 @@ def _planned(profile: "Profile", goal: "Goal", rules: "Catalog", rates: "Growth 
         *planning.age_evidence(profile_age_s(profile)),
     )
     return replace(found, warnings=(*found.warnings, *old))
-
-
-def _growth(store: "Store", profile: "Profile") -> "Growth | None":
-    """How fast relations grow, from all the workspace's profiles of this server."""
-    from pgstow import planning
-    from pgstow.model import Profile
-
-    entries = list(store.list("profile"))[:-1]
-    earlier = [store.get("profile", one.id, Profile) for one in entries]
-    return planning.growth(profile, tuple(one for one in earlier if one is not None))
 
 
 def as_plain(found: "Plan", profile: "Profile", rules: "Catalog") -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from pgstow.model import Profile
+    from pgstow.planning import Growth
     from pgstow.workspace import Workspace
 
 
@@ -25,6 +26,16 @@ def latest_profile(store: "Workspace") -> "Profile":
     if profile is None:
         raise UserError("the workspace holds no profile", "run pgstow observe first")
     return profile
+
+
+def seen_growth(store: "Workspace", profile: "Profile") -> "Growth | None":
+    """How fast relations grow, from all the workspace's profiles of this server."""
+    from pgstow import planning
+    from pgstow.model import Profile
+
+    entries = store.list("profile")[:-1]
+    earlier = [store.get("profile", one.id, Profile) for one in entries]
+    return planning.growth(profile, tuple(one for one in earlier if one is not None))
 
 
 def profile_age_s(profile: "Profile") -> float:

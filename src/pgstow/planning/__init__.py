@@ -8,7 +8,14 @@ from pgstow.planning.contents import Contents, Share, contents
 from pgstow.planning.economics import Margins
 from pgstow.planning.evidence import age_evidence, evidence
 from pgstow.planning.frontier import Frontier, FrontierPoint, frontier
-from pgstow.planning.growth import Growth, growth
+from pgstow.planning.growth import (
+    Growth,
+    full_warnings,
+    grown,
+    growth,
+    growth_needed,
+    growth_warnings,
+)
 from pgstow.planning.planner import plan
 from pgstow.planning.selection import select, select_one
 from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why
@@ -35,7 +42,11 @@ __all__ = [
     "contents",
     "evidence",
     "frontier",
+    "full_warnings",
+    "grown",
     "growth",
+    "growth_needed",
+    "growth_warnings",
     "plan",
     "select",
     "select_one",

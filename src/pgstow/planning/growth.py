@@ -3,12 +3,15 @@
 Growth is what two profiles of one server saw, or what the inserts of one say.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pgstow.model import Profile, Relation, RelationId, UserError, Warning
-from pgstow.units import Bytes, format_duration, format_size
+from pgstow.model import Layout, Profile, Relation, RelationId, UserError, Warning
+from pgstow.planning.needs import base_gib, wal_gib
+from pgstow.prediction import places
+from pgstow.units import GIB, Bytes, format_duration, format_size
 
 _APART_S = 3600.0  # two profiles nearer than this say little: files grow in steps
 _FAR = 30.0  # times what was seen: beyond, the reader is told
@@ -77,6 +80,36 @@ def growth_warnings(found: Growth, horizon_s: float) -> tuple[Warning, ...]:
             "keep profiles of several days, and plan again",
         ),
     )
+
+
+def full_warnings(
+    layout: Layout, profile: Profile, found: Growth, horizon_s: float
+) -> tuple[Warning, ...]:
+    """The volumes of a layout that fill up within the horizon, and when."""
+    relations = profile.server.relations
+    where = places(layout, relations)
+    used: defaultdict[str, float] = defaultdict(float)
+    rates: defaultdict[str, float] = defaultdict(float)
+    used[layout.postgres.data] += base_gib() * GIB
+    used[layout.postgres.wal] += wal_gib(profile) * GIB
+    for relation in relations:
+        name = where[relation.id].name
+        used[name] += relation.size_bytes
+        rates[name] += found.bytes_per_second.get(relation.id, 0.0)
+    warnings = []
+    for volume in layout.volumes:
+        free, rate = volume.total_bytes - used[volume.name], rates[volume.name]
+        if rate > 0 and free < rate * horizon_s:
+            when = "is full now" if free <= 0 else f"is full in {format_duration(free / rate)}"
+            warnings.append(
+                Warning(
+                    "volume-full",
+                    f"volume {volume.name} {when}: {format_size(max(0, free))} are left, and its "
+                    f"relations grow by {format_size(rate * 86400)} a day",
+                    "pgstow plan --horizon finds room for it",
+                )
+            )
+    return tuple(warnings)
 
 
 def _apart_s(one: Profile, other: Profile) -> float:

@@ -59,6 +59,7 @@ class _Case:
     catalog: DeviceCatalog
     workload: Workload
     memory_bytes: int | None
+    is_server_set: bool  # whether the server's own settings are planned, not tablespaces' alone
 
     @property
     def server(self) -> ServerState:
@@ -90,11 +91,16 @@ def settings(
     catalog: DeviceCatalog,
     *,
     memory_bytes: int | None = None,
+    is_server_set: bool = True,
 ) -> tuple[Setting, ...]:
-    """The settings to change for a predicted layout; ``memory_bytes`` is the server's own."""
-    layout = prediction.layout
-    case = _Case(profile, layout, prediction, catalog, workload_of(profile), memory_bytes)
-    rules = (_costs, _concurrency, _buffers, _checkpoints, _wal, _temp, _io_method)
+    """The settings to change for a predicted layout; ``memory_bytes`` is the server's own.
+
+    Without ``is_server_set``, those of tablespaces only, beside what the server has now.
+    """
+    layout, work = prediction.layout, workload_of(profile)
+    case = _Case(profile, layout, prediction, catalog, work, memory_bytes, is_server_set)
+    of_server = (_buffers, _checkpoints, _wal, _temp, _io_method) if is_server_set else ()
+    rules = (_costs, _concurrency, *of_server)
     return tuple(setting for rule in rules for setting in rule(case))
 
 
@@ -108,9 +114,7 @@ def settled(
     memory = catalog.memory_bytes(prediction.layout.host)
     if profile.host is not None:  # a container may have less than its machine
         memory = min(memory or profile.host.memory_bytes, profile.host.memory_bytes)
-    found = settings(profile, prediction, catalog, memory_bytes=memory)
-    if not goal.settings:
-        found = tuple(one for one in found if one.tablespace is not None)
+    found = settings(profile, prediction, catalog, memory_bytes=memory, is_server_set=goal.settings)
     if prediction.layout.host.platform == "rds":  # there a parameter group has them
         return prediction.layout, found
     return with_settings(prediction.layout, found), found
@@ -191,7 +195,7 @@ def _by_volume(
     server = _number(shown, default)
     value, why = wanted(case.catalog.device(data))
     source = case.source(chapter)
-    if differs(value, server):
+    if case.is_server_set and differs(value, server):
         yield Setting(name, f"{value:g}", shown, why.format(volume=data.name), source)
         server = value
     options = {space.name: dict(space.options) for space in case.server.tablespaces}

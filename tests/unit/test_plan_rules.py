@@ -128,6 +128,16 @@ def test_nothing_moves_where_nothing_may() -> None:
     assert [name for name, _ in found.in_place] == ["data"]
 
 
+def test_a_plan_that_moves_says_what_moving_saves() -> None:
+    goal = Goal(tps=4 * content_platform.TPS)
+    found = plan(PROFILE, goal)
+    (reason,) = [one for one in found.reasons if one.subject == "moves"]
+    kept = plan(PROFILE, replace(goal, max_move_bytes=0))
+    assert reason.next_best_usd_month == pytest.approx(usd(kept) - usd(found), abs=0.02)
+    assert "nothing moved" in reason.next_best
+    assert not [one for one in kept.reasons if one.subject == "moves"]
+
+
 def test_as_much_moves_as_may() -> None:
     for limit in (64, 512, 1024):
         goal = Goal(tps=4 * content_platform.TPS, max_move_bytes=limit * 1024**2)

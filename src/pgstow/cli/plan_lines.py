@@ -44,7 +44,10 @@ def lines(
     for reason in found.reasons:
         cost = reason.next_best_usd_month
         price = "" if cost is None else f" for {format_usd(cost)} more per month"
-        yield f"  {shown(reason.subject)} on {reason.choice}: {reason.because}"
+        between = "of" if reason.subject == "moves" else "on"
+        if reason.subject == "instance":
+            between = "is"
+        yield f"  {shown(reason.subject)} {between} {reason.choice}: {reason.because}"
         yield f"      next best: {reason.next_best}{price}"
     yield from settings_lines(found)
 

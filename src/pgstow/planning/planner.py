@@ -21,6 +21,7 @@ from pgstow.planning.backup import Backup, backup_apart, backup_volume, backup_w
 from pgstow.planning.candidates import PlanningCatalog, candidates
 from pgstow.planning.evidence import evidence
 from pgstow.planning.growth import Growth, grown, growth_needed, growth_warnings
+from pgstow.planning.in_place import why_moving
 from pgstow.planning.instances import (
     Offer,
     cheapest_anywhere,
@@ -230,6 +231,8 @@ def _search_instances(case: Case) -> _Answer:
         if planner is None or goal.budget_usd_month is not None or largest is None:
             raise no_instance(offers, goal.budget_usd_month)
         raise infeasible(planner, case.tps, on(largest).other)
+    if chosen.found.prediction.performance.tps < (goal.tps or 0.0) * TPS_TOLERANCE:
+        raise too_slow(chosen.planner, chosen.found, on(chosen.offer).other)
     return _Answer(
         on(chosen.offer), chosen.planner, chosen.found, chosen.bound_usd, (chosen.reason,)
     )
@@ -256,7 +259,11 @@ def _planned(asked: Case) -> Plan:
         present=case.present,
         gap_pct=max(0.0, price - bound) / bound * 100 if bound > 0 else 0.0,
         bound_usd_month=bound,
-        reasons=(*answer.reasons, *reasons(found.solution, found.problem, planner.demands)),
+        reasons=(
+            *answer.reasons,
+            *why_moving(planner, found, case.profile),
+            *reasons(found.solution, found.problem, planner.demands),
+        ),
         warnings=(
             *case.present.warnings,
             *catalog.check(layout),

@@ -1,0 +1,34 @@
+"""What moving is worth: the same goal met with nothing moved, every volume changed in place."""
+
+from dataclasses import replace
+
+from pgstow.model import Profile, Reason
+from pgstow.planning.changes import changes
+from pgstow.planning.placement import is_small
+from pgstow.planning.search import Found, Planner, cheapest
+from pgstow.units import format_size
+
+
+def why_moving(planner: Planner, found: Found, profile: Profile) -> tuple[Reason, ...]:
+    """The reason for the moves of a plan; none where it has none, or they are limited already.
+
+    With a budget, or with more relations than are placed exactly, it is not searched.
+    """
+    goal = planner.goal
+    moves = changes(profile, found.layout, planner.catalog)
+    is_limited = goal.max_move_bytes is not None or goal.budget_usd_month is not None
+    if not moves.moves or is_limited or not is_small(found.problem):
+        return ()
+    count = sum(move.relations for move in moves.moves)
+    parts = [f"{count:,} relations"] if count != 1 else ["1 relation"]
+    parts = parts if count else []
+    parts += ["pg_wal"] if any(move.what == "wal" for move in moves.moves) else []
+    parts += ["temporary files"] if any(move.what == "temp" for move in moves.moves) else []
+    choice = " and ".join(parts)
+    because = f"{format_size(moves.moved_bytes)} of relations go to another volume"
+    still = cheapest(replace(planner, goal=replace(goal, max_move_bytes=0)), found.tps)
+    if still is None:
+        return (Reason("moves", choice, because, "none: in place alone misses the goal", None),)
+    price, other = (one.prediction.performance.usd_month or 0.0 for one in (found, still))
+    nothing = "nothing moved, volumes changed in place"
+    return (Reason("moves", choice, because, nothing, max(0.0, other - price)),)

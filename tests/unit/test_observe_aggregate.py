@@ -300,3 +300,22 @@ def test_devices_are_seen_beside_the_server() -> None:
     assert device.queue.mean == 4
     assert device.write_ms is None
     assert device.flushes is not None and device.flushes.mean == 5
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_rows_that_come_and_stay_are_growth_of_the_table_and_its_indexes(
+    inserted: int, deleted: int
+) -> None:
+    after = IDLE._replace(rows_inserted=inserted, rows_deleted=deleted)
+    profile = aggregate(
+        observation(
+            [
+                server_sample(0.0, relations={TABLE: IDLE}),
+                server_sample(10.0, relations={TABLE: after}),
+            ]
+        )
+    )
+    grown = {d.relation: d.growth_bytes.mean for d in profile.demands if d.growth_bytes}
+    stayed = (inserted - deleted) * 1000 * 8192 / 50000 / 10  # of 50,000 rows in 1,000 blocks
+    assert grown.get(ORDERS, 0.0) == pytest.approx(stayed)
+    assert grown.get(ORDERS_KEY, 0.0) == pytest.approx(stayed / 5)  # it has a fifth of the blocks

@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_samples import problem
+from placement_samples import problem, shape
 
 from pgstow import catalog, planning
 from pgstow.model import Goal, HostSpec, InfeasibleError, Plan, Profile, Rate, UserError, Volume
 from pgstow.planning.candidates import failure_rate
+from pgstow.planning.needs import wal_needs
 from pgstow.planning.placement import Kinds, PlacementProblem
 from pgstow.planning.placement.moving import moved_gib, place_within
 from pgstow.planning.placement.solver import place
+from pgstow.prediction import HostOverhead, workload_of
 from pgstow.units import GIB, Bytes
 
 CATALOG = catalog.load()
@@ -190,3 +192,15 @@ def test_a_price_on_moving_keeps_the_limit_and_its_bound_holds(seed: int) -> Non
     assert moved_gib(limited, found) <= limit * (1 + 1e-6)
     assert found.bound_usd <= best.usd_month * (1 + 1e-6)
     assert best.bound_usd * (1 - 1e-6) <= found.usd_month
+
+
+def test_a_slow_host_leaves_less_time_to_wait_for_flushes() -> None:
+    """What the host adds to a flush is in the programme's own count of waits, so in its bound."""
+    profile = content_platform.profile()
+    work = workload_of(profile)
+    plain = shape("gp3", read_us=1000.0, write_us=1000.0)
+    slow = plain.on(HostOverhead(read_us=50.0, wal_sync_us=300.0, handover_us=200.0))
+    assert (slow.read_us, slow.write_us) == (1050.0, 1500.0)
+    quick_need, slow_need = wal_needs(work.transactions_per_second, work, (plain, slow))
+    assert slow_need.wait_us > quick_need.wait_us
+    assert slow_need.iops < quick_need.iops

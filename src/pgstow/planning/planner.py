@@ -135,6 +135,7 @@ class Case:
             shapes = managed_candidates(base, goal, self.catalog, pins)
         else:
             shapes = candidates(base, goal, self.catalog, pins.new_volumes)
+        shapes = tuple(shape.on(self.predictor.overhead) for shape in shapes)
         backup = self.backup
         left = goal if backup is None else _without(goal, backup.usd_month)
         return Planner(

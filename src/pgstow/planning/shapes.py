@@ -1,8 +1,9 @@
 """Shapes: the kinds of volume a plan may buy or keep, with size and performance still open."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgstow.model import Volume
+from pgstow.prediction import HostOverhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,12 @@ class Shape:
     annual_failure_rate: float | None = None  # of the whole array; None: not known
     is_for_wal: bool = False  # it holds the WAL and nothing else
     goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
+
+    def on(self, host: HostOverhead) -> "Shape":
+        """With what a host was measured to add: to a read, and to a flush of the WAL, which are all
+        that a transaction waits for."""
+        flush_us = self.write_us + host.wal_sync_us + host.handover_us
+        return replace(self, read_us=self.read_us + host.read_us, write_us=flush_us)
 
     @property
     def label(self) -> str:

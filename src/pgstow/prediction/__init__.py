@@ -2,7 +2,7 @@
 
 from pgstow.prediction.cache import CacheSize
 from pgstow.prediction.predict import Predictor, on_host, predict
-from pgstow.prediction.simulation import OpenLoad, Period, totals_by_volume
+from pgstow.prediction.simulation import HostOverhead, OpenLoad, Period, totals_by_volume
 from pgstow.prediction.workload import (
     SEQUENTIAL_READ_BYTES,
     RelationWork,
@@ -14,6 +14,7 @@ from pgstow.prediction.workload import (
 __all__ = [
     "SEQUENTIAL_READ_BYTES",
     "CacheSize",
+    "HostOverhead",
     "OpenLoad",
     "Period",
     "Predictor",

@@ -21,7 +21,7 @@ from pgstow.model import (
 from pgstow.prediction import errors
 from pgstow.prediction.cache import CacheSize, with_cache
 from pgstow.prediction.calibration import calibrate, neighbours, utilisation
-from pgstow.prediction.simulation import DeviceCatalog, OpenLoad, Period, simulate
+from pgstow.prediction.simulation import DeviceCatalog, HostOverhead, OpenLoad, Period, simulate
 from pgstow.prediction.workload import Workload, workload_of
 
 _BUSY = 0.9  # a resource used this much is what limits
@@ -50,6 +50,11 @@ class Predictor:
         self._workload = workload_of(profile)
         self._calibration = calibrate(profile, self._workload, catalog)
         self._relations = {relation.id: relation for relation in profile.server.relations}
+
+    @property
+    def overhead(self) -> HostOverhead:
+        """What the observed host adds to its devices' latencies."""
+        return self._calibration.overhead
 
     def predict(
         self,

@@ -138,8 +138,10 @@ def test_machines_with_cpu_credits_are_not_chosen() -> None:
 
 def test_another_architecture_is_warned_of() -> None:
     here, there = (HostSpec("ec2", "us-east-1", name) for name in ("r6i.large", "r6g.large"))
-    assert [one.code for one in instance_warnings(here, there)] == [
+    assert [one.code for one in instance_warnings(here, there, 2)] == [
         "other-instance",
         "other-architecture",
     ]
-    assert instance_warnings(here, here) == ()
+    assert instance_warnings(here, here, 2) == ()
+    (unknown,) = instance_warnings(here, there, None)
+    assert unknown.code == "instance-unknown"

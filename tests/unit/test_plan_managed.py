@@ -84,6 +84,20 @@ def test_a_load_over_a_small_volumes_iops_takes_it_to_400_gib() -> None:
     )
 
 
+def test_the_reasons_are_the_volumes() -> None:
+    calm = plan(managed(200), Goal(tps=400))
+    (reason,) = calm.reasons
+    assert (reason.subject, reason.choice) == ("volume data", "rds-gp3 of 200 GiB")
+    usd = 400 * 0.115 - 200 * 0.115  # the same type, striped by the provider
+    assert reason.next_best == "rds-gp3 of 400 GiB"
+    assert reason.next_best_usd_month == pytest.approx(usd)
+    (reason,) = plan(managed(500), Goal(tps=400)).reasons
+    assert reason.next_best.startswith("rds-gp2 of ")
+    only = Goal(tps=400, forbid_types=("rds-gp2",))
+    (reason,) = plan(managed(500), only).reasons
+    assert reason.next_best.startswith("none: no other type or size with a known price")
+
+
 def test_settings_are_said_but_not_written_where_a_parameter_group_has_them() -> None:
     seen = managed(500)
     shown = (*seen.server.settings, ("effective_io_concurrency", "1"))
@@ -134,9 +148,29 @@ def test_a_dedicated_log_volume_goes_with_io1_and_io2_only() -> None:
         (Goal(pins=(("articles", "fast"),)), "RDS has no volume fast beside that of the data"),
         (Goal(pins=(("wal", "rds-dlv"),)), "no price in us-east-1"),
         (Goal(backup_bytes=GIB), "RDS keeps its backups itself"),
+        (
+            Goal(pins=(("wal", "hyperdisk-extreme"),)),
+            "hyperdisk-extreme, which is no volume type of platform rds",
+        ),
+        (Goal(forbid_types=("io2",)), "io2 is no volume type of platform rds; name one of: rds-"),
         (Goal(allow_types=("rds-gp9",)), "no volume type 'rds-gp9'"),
     ],
 )
 def test_what_rds_cannot_do_is_refused(goal: Goal, said: str) -> None:
     with pytest.raises(UserError, match=said):
         plan(managed(200), goal)
+
+
+def test_where_types_do_not_change_in_place_a_volume_keeps_its_own() -> None:
+    volume = Volume("data", "pd-ssd", Bytes(200 * GIB), "/mnt/data")
+    host = HostSpec("gce", "us-central1", "n2-standard-8")
+    seen = content_platform.profile()
+    seen = replace(seen, layout=Layout(host, (volume,), Placement("data", "data")))
+    found = plan(seen, Goal(tps=400))
+    assert found.layout.volume("data").type == "pd-ssd"
+    (warning,) = [
+        one
+        for one in plan(seen, Goal(tps=400, instance="n2-standard-16")).warnings
+        if one.code == "instance-unknown"
+    ]
+    assert "n2-standard-16" in warning.message

@@ -45,7 +45,7 @@ def lines(
         cost = reason.next_best_usd_month
         price = "" if cost is None else f" for {format_usd(cost)} more per month"
         between = "of" if reason.subject == "moves" else "on"
-        if reason.subject == "instance":
+        if reason.subject == "instance" or reason.subject.startswith("volume "):
             between = "is"
         yield f"  {shown(reason.subject)} {between} {reason.choice}: {reason.because}"
         yield f"      next best: {reason.next_best}{price}"

@@ -13,6 +13,9 @@ from pgstow.units import GIB, MIB, Bytes
 
 _STRIPES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _COPIES = 2  # of an unstriped type: one for the WAL, one for what is cold
+# Where a volume's type changes in place: EBS's ModifyVolume. Google makes a new disk from a
+# snapshot for that, Azure too where Ultra disks or Premium SSD v2 are concerned.
+_CHANGES_TYPE = ("ec2",)
 _HDD_RANDOM_IO_BYTES = 1024 * 1024  # what a random I/O of st1 or sc1 counts (EBS user guide)
 _FIRST_TIER_IOPS = 32_000  # io2 is cheaper beyond; such volumes are not proposed
 _Z99 = 2.3263  # standard normal quantile of 0.99
@@ -75,8 +78,7 @@ def candidates(
     ``names`` are of new volumes that pins ask for: each has shapes of its own.
     """
     host = present.host
-    for name in (*goal.allow_types, *goal.forbid_types):
-        catalog.volume_type(name)  # raises for a name that is not there
+    check_types(goal, host, catalog)
     offered = [
         kind
         for kind in catalog.types(host.platform)
@@ -88,7 +90,8 @@ def candidates(
     shapes = []
     for volume in present.volumes:
         keeping = {volume.type: catalog.volume_type(volume.type)}
-        keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
+        if host.platform in _CHANGES_TYPE:
+            keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
         for kind in keeping.values():
             shape = shape_of(kind, volume.stripes, host.region, volume)
             if shape is not None:
@@ -117,6 +120,18 @@ def candidates(
             _price_remedy(host),
         )
     return tuple(shapes)
+
+
+def check_types(goal: Goal, host: HostSpec, catalog: PlanningCatalog) -> None:
+    """Refuse types to allow or forbid that are not there, or not on this platform."""
+    names = [kind.name for kind in catalog.types(host.platform)]
+    for name in (*goal.allow_types, *goal.forbid_types):
+        catalog.volume_type(name)  # raises for a name that is not there
+        if name not in names:
+            raise UserError(
+                f"{name} is no volume type of platform {host.platform}",
+                f"name one of: {', '.join(names)}",
+            )
 
 
 def _price_remedy(host: HostSpec) -> str:

@@ -20,12 +20,11 @@ def why_moving(planner: Planner, found: Found, profile: Profile) -> tuple[Reason
     if not moves.moves or is_limited or not is_small(found.problem):
         return ()
     count = sum(move.relations for move in moves.moves)
-    parts = [f"{count:,} relations"] if count != 1 else ["1 relation"]
+    parts = [f"{count:,} relation{'s' if count > 1 else ''}, {format_size(moves.moved_bytes)}"]
     parts = parts if count else []
     parts += ["pg_wal"] if any(move.what == "wal" for move in moves.moves) else []
     parts += ["temporary files"] if any(move.what == "temp" for move in moves.moves) else []
-    choice = " and ".join(parts)
-    because = f"{format_size(moves.moved_bytes)} of relations go to another volume"
+    choice, because = ", ".join(parts), "together with what is bought, the cheapest for the goal"
     still = cheapest(replace(planner, goal=replace(goal, max_move_bytes=0)), found.tps)
     if still is None:
         return (Reason("moves", choice, because, "none: in place alone misses the goal", None),)

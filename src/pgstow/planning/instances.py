@@ -221,10 +221,21 @@ def no_instance(offers: Sequence[Offer], budget: float | None) -> InfeasibleErro
     )
 
 
-def instance_warnings(present: HostSpec, planned: HostSpec) -> tuple[Warning, ...]:
-    """What another instance means."""
+def instance_warnings(
+    present: HostSpec, planned: HostSpec, cores: int | None
+) -> tuple[Warning, ...]:
+    """What another instance means; ``cores`` of None: the catalog does not know it."""
     if planned.instance == present.instance or planned.instance is None:
         return ()
+    if cores is None:
+        return (
+            Warning(
+                "instance-unknown",
+                f"the catalog does not know {planned.instance}: the plan is without a cap of its "
+                "own, and for as many cores as there are now",
+                "measure there with pgstow verify before you rely on it",
+            ),
+        )
     before = present.instance or "the present machine"
     found = [
         Warning(

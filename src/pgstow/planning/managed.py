@@ -6,11 +6,15 @@ throughput of the volume, a Dedicated Log Volume, and the instance.
 
 from dataclasses import replace
 
-from pgstow.model import Goal, Layout, UserError, Volume, Warning
-from pgstow.planning.candidates import PlanningCatalog, shape_of
+import numpy as np
+
+from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
+from pgstow.planning.candidates import PlanningCatalog, check_types, shape_of
 from pgstow.planning.pins import Pins
+from pgstow.planning.placement.moving import place_within
+from pgstow.planning.search import Found, Planner
 from pgstow.planning.shapes import Shape
-from pgstow.units import GIB, Bytes
+from pgstow.units import GIB, MIB, Bytes
 
 
 def managed_candidates(
@@ -28,8 +32,7 @@ def managed_candidates(
         )
     if goal.backup_bytes is not None:
         raise UserError("--backup: RDS keeps its backups itself", "drop --backup")
-    for name in (*goal.allow_types, *goal.forbid_types):
-        catalog.volume_type(name)  # raises for a name that is not there
+    check_types(goal, present.host, catalog)
     data = present.volume(present.postgres.data)
     shapes: list[Shape] = []
     for kind in catalog.types(present.host.platform):
@@ -93,6 +96,39 @@ def _kept(log: Shape, present: Layout) -> Shape:
     """A log volume that is there already stays."""
     there = next((v for v in present.volumes if v.type == log.type), None)
     return log if there is None else replace(log, key=f"{there.name}:{log.type}", existing=there)
+
+
+def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
+    """Why each volume is as it is: the next best without that way to have it."""
+    problem, solution = found.problem, found.solution
+    reasons = []
+    for bought in solution.volumes:
+        other = np.array([shape.key != bought.shape.key for shape in problem.shapes])
+        kinds, singles = problem.kinds, problem.singles
+        placed = place_within(
+            replace(
+                problem,
+                kinds=replace(kinds, allowed=kinds.allowed & other),
+                singles=replace(singles, allowed=singles.allowed & other),
+            )
+        )
+        name = bought.shape.existing.name if bought.shape.existing else bought.shape.type
+        because = (
+            f"{bought.iops:,.0f} IOPS and {bought.bytes_per_s / MIB:,.0f} MiB/s for "
+            f"{found.tps:,.0f} TPS with {planner.goal.headroom:.0%} kept free"
+        )
+        choice = f"{bought.shape.type} of {bought.gib:,.0f} GiB"
+        subject = f"volume {name}"
+        if placed is None:
+            nothing = "none: no other type or size with a known price meets the goal"
+            reasons.append(Reason(subject, choice, because, nothing, None))
+            continue
+        instead = ", ".join(
+            f"{problem.shapes[one.shape].type} of {one.gib:,.0f} GiB" for one in placed.volumes
+        )
+        more = max(0.0, placed.usd_month - solution.usd_month)
+        reasons.append(Reason(subject, choice, because, instead, more))
+    return tuple(reasons)
 
 
 def managed_warnings(

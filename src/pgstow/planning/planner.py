@@ -30,9 +30,9 @@ from pgstow.planning.instances import (
     no_instance,
     worth_trying,
 )
-from pgstow.planning.managed import managed_candidates, managed_warnings
+from pgstow.planning.managed import managed_candidates, managed_reasons, managed_warnings
 from pgstow.planning.nearest import infeasible, over_budget, too_slow
-from pgstow.planning.pins import check_prices, pins_of
+from pgstow.planning.pins import Pins, check_prices, pins_of
 from pgstow.planning.problem import demands_of
 from pgstow.planning.reasons import reasons
 from pgstow.planning.rules import allowed
@@ -130,6 +130,7 @@ class Case:
         kinds = self.catalog.types(base.host.platform)
         pins = pins_of(goal.pins, profile, [kind.name for kind in kinds])
         region = base.host.region
+        self._check_new_names(pins)
         check_prices(pins, [k.name for k in kinds if k.price_in(region) is not None], region)
         if base.host.platform == "rds":
             shapes = managed_candidates(base, goal, self.catalog, pins)
@@ -150,6 +151,19 @@ class Case:
             demands=demands_of(profile, workload),
             allowed=allowed(profile, goal, shapes, pins),
         )
+
+    def _check_new_names(self, pins: Pins) -> None:
+        """Refuse new volumes that are called like a type of another platform."""
+        for name in pins.new_volumes:
+            try:
+                self.catalog.volume_type(name)
+            except UserError:
+                continue
+            platform = self.base.host.platform
+            raise UserError(
+                f"a pin asks for {name}, which is no volume type of platform {platform}",
+                "name a type or a volume of this platform, or give a new volume another name",
+            )
 
     def other(self, goal: Goal) -> Planner | None:
         """A planner for another goal; None where that contradicts itself."""
@@ -262,8 +276,7 @@ def _planned(asked: Case) -> Plan:
         bound_usd_month=bound,
         reasons=(
             *answer.reasons,
-            *why_moving(planner, found, case.profile),
-            *reasons(found.solution, found.problem, planner.demands),
+            *_reasons(case, planner, found),
         ),
         warnings=(
             *case.present.warnings,
@@ -272,12 +285,22 @@ def _planned(asked: Case) -> Plan:
             *evidence(case.profile, tps_wanted=goal.tps),
             *case.warnings,
             *managed_warnings(case.base, layout, catalog),
-            *instance_warnings(case.profile.layout.host, layout.host),
+            *instance_warnings(case.profile.layout.host, layout.host, catalog.cores(layout.host)),
             *_warnings(goal, found, case.seen, planner.workload),
         ),
         settings=changed,
         instance_usd_month=instance_usd,
         present_instance_usd_month=catalog.host_usd_month(case.profile.layout.host),
+    )
+
+
+def _reasons(case: Case, planner: Planner, found: Found) -> tuple[Reason, ...]:
+    """Why the layout is as it is; on a managed platform nothing can lie elsewhere."""
+    if case.base.host.platform == "rds":
+        return managed_reasons(planner, found)
+    return (
+        *why_moving(planner, found, case.profile),
+        *reasons(found.solution, found.problem, planner.demands),
     )
 
 

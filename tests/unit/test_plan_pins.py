@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import content_platform
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pgstow import catalog, planning
 from pgstow.model import Goal, InfeasibleError, Layout, Plan, Relation, RelationId, UserError
@@ -65,6 +67,24 @@ def test_a_pin_to_the_volume_it_is_on_keeps_it_there() -> None:
     goal = Goal(tps=4 * content_platform.TPS, commit_p99_ms=8)
     assert where(planning.plan(PROFILE, goal, CATALOG).layout, "articles") != "data"
     assert where(pinned(("articles", "data"), goal=goal).layout, "articles") == "data"
+
+
+NAMES = [name for name, *_ in content_platform.RELATIONS]
+PLACES = st.sampled_from(("data", "new", "other", "gp2"))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.dictionaries(st.sampled_from(NAMES), PLACES, max_size=6))
+def test_whatever_is_pinned_lies_where_it_is_pinned(pins: dict[str, str]) -> None:
+    found = pinned(*pins.items())
+    for name, place in pins.items():
+        volume = found.layout.volume(where(found.layout, name))
+        assert place in (volume.name, volume.type)
+
+
+def test_a_pin_that_does_nothing_is_said() -> None:
+    found = pinned(("temp", "data"))
+    assert "pin-unused" in {one.code for one in found.warnings}
 
 
 def test_toast_goes_with_its_table() -> None:

@@ -105,6 +105,11 @@ def test_backups_get_a_volume_of_their_own_at_its_price() -> None:
     assert found.gap_pct >= 0
 
 
+def test_a_backups_volume_is_one_of_those_allowed() -> None:
+    with pytest.raises(UserError, match="--max-volumes 1 leaves none for the data"):
+        plan(PROFILE, Goal(backup_bytes=GIB, max_volumes=1))
+
+
 def test_a_backup_on_the_datas_volume_is_warned_of_and_one_apart_is_kept() -> None:
     shared = replace(PROFILE.layout, postgres=replace(PROFILE.layout.postgres, backup="data"))
     (warning,) = planning.backup_warnings(shared)

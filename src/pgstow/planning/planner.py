@@ -127,6 +127,8 @@ class Case:
         """All that the search needs."""
         profile, goal, base = self.profile, self.goal, self.base
         workload = self.workload_at(goal.tps)
+        if base.host != profile.layout.host:
+            self.catalog.check(base)  # raises where the machine cannot have these volumes
         kinds = self.catalog.types(base.host.platform)
         pins = pins_of(goal.pins, profile, [kind.name for kind in kinds])
         region = base.host.region
@@ -178,7 +180,11 @@ def _without(goal: Goal, backup_usd_month: float) -> Goal:
     budget = goal.budget_usd_month
     if budget is not None:
         budget = max(0.0, budget - backup_usd_month)
-    return replace(goal, max_volumes=max(1, goal.max_volumes - 1), budget_usd_month=budget)
+    if goal.max_volumes < 2:
+        raise UserError(
+            "--max-volumes 1 leaves none for the data beside the backups'", "allow one more"
+        )
+    return replace(goal, max_volumes=goal.max_volumes - 1, budget_usd_month=budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +332,10 @@ def _warnings(goal: Goal, found: Found, seen: Workload, workload: Workload) -> t
     if goal.commit_p99_ms is not None and commit is None:
         warnings.append(
             Warning("no-commits", "the profile saw no commits, so none could be predicted")
+        )
+    if workload.temp_bytes <= 0 and any(what == "temp" for what, _ in goal.pins):
+        warnings.append(
+            Warning("pin-unused", "no temporary files were seen, so that pinning them does nothing")
         )
     if workload.clients > seen.clients:
         warnings.append(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgstow import catalog, planning
-from pgstow.model import Goal, HostSpec, InfeasibleError, Layout, Plan, Profile, UserError
+from pgstow.model import Goal, HostSpec, InfeasibleError, Layout, Plan, Profile, UserError, Volume
 from pgstow.planning.instances import Offer, instance_warnings, is_arm, worth_trying
 from pgstow.units import GIB, Bytes
 
@@ -81,6 +81,22 @@ def test_a_budget_is_for_the_instance_too() -> None:
 def test_too_much_for_any_instance_is_said_of_the_largest() -> None:
     with pytest.raises(InfeasibleError, match=r"on r6i\.4xlarge; .* cannot reach it on any disk"):
         planning.plan(PROFILE, replace(GOAL, tps=1e6), few())
+
+
+def test_a_machine_without_the_disks_in_use_is_no_choice() -> None:
+    own = Volume("scratch", "instance-store", Bytes(200 * GIB), "/mnt/scratch")
+    layout = replace(
+        PROFILE.layout,
+        host=HostSpec("ec2", "us-east-1", "r6id.xlarge"),
+        volumes=(*PROFILE.layout.volumes, own),
+        postgres=replace(PROFILE.layout.postgres, temp=("scratch",)),
+    )
+    seen = replace(PROFILE, layout=layout)
+    goal = Goal(tps=content_platform.TPS * 0.5)
+    with pytest.raises(UserError, match=r"r6i\.xlarge"):
+        planning.plan(seen, replace(goal, instance="r6i.xlarge"), few())
+    found = planning.plan(seen, replace(goal, any_instance=True), few())
+    assert found.layout.host.instance == "r6id.xlarge"
 
 
 def without_instance() -> Profile:

@@ -319,3 +319,19 @@ def test_rows_that_come_and_stay_are_growth_of_the_table_and_its_indexes(
     stayed = (inserted - deleted) * 1000 * 8192 / 50000 / 10  # of 50,000 rows in 1,000 blocks
     assert grown.get(ORDERS, 0.0) == pytest.approx(stayed)
     assert grown.get(ORDERS_KEY, 0.0) == pytest.approx(stayed / 5)  # it has a fifth of the blocks
+
+
+def test_a_table_that_was_never_analysed_grows_too() -> None:
+    fresh = IDLE._replace(rows=0, pages=0, rows_inserted=400)
+    later = fresh._replace(rows_inserted=500)
+    profile = aggregate(
+        observation(
+            [
+                server_sample(0.0, relations={TABLE: fresh}),
+                server_sample(10.0, relations={TABLE: later}),
+            ]
+        )
+    )
+    demand = profile.demand(ORDERS)
+    assert demand is not None and demand.growth_bytes is not None
+    assert demand.growth_bytes.mean == pytest.approx(100 * 1000 * 8192 / 500 / 10)

@@ -151,9 +151,9 @@ def busy_wal(seen: Profile, bytes_per_s: float, images: float = 0.0) -> Profile:
 
 
 def test_max_wal_size_lets_checkpoints_come_by_the_clock() -> None:
-    seen = busy_wal(profile(), 10 * MIB)
+    seen = busy_wal(profile(), 8 * MIB)
     predicted = prediction.predict(seen, seen.layout, CATALOG)
-    rate = 10 * MIB / content_platform.TPS * predicted.performance.tps
+    rate = 8 * MIB / content_platform.TPS * predicted.performance.tps
     setting = by_name(settings(seen, predicted, CATALOG))[None, "max_wal_size"]
     value = setting_bytes(setting.value)
     assert value is not None
@@ -162,6 +162,17 @@ def test_max_wal_size_lets_checkpoints_come_by_the_clock() -> None:
     assert value == wal_bytes_wanted(rate, 300)
     assert (None, "max_wal_size") not in found(busy_wal(profile(max_wal_size="64GB"), 10 * MIB))
     assert (None, "max_wal_size") not in found(busy_wal(profile(), 0.1 * MIB))
+
+
+def test_max_wal_size_stays_within_its_volume() -> None:
+    seen = busy_wal(profile(), 100 * MIB)
+    predicted = prediction.predict(seen, seen.layout, CATALOG)
+    setting = by_name(settings(seen, predicted, CATALOG))[None, "max_wal_size"]
+    value = setting_bytes(setting.value)
+    assert value is not None
+    stored = sum(relation.size_bytes for relation in BASE.server.relations)
+    assert 5 * GIB < value * 1.5 < (20 * GIB - stored) * 0.71
+    assert "there is no more room on data" in setting.because
 
 
 def test_full_page_images_ask_for_rarer_checkpoints_and_compression() -> None:

@@ -133,8 +133,12 @@ def _ratio(keys: Mapping[RelationKey, Relation], index: RelationKey, table: Rela
 
 
 def _growth_bytes(rows: int, now: RelationCounters, relation: Relation) -> float:
-    """What rows that came or went take; the room of deleted ones is used again."""
-    return rows * relation.size_bytes / now.rows if now.rows > 0 else 0.0
+    """What rows that came or went take; the room of deleted ones is used again.
+
+    Of a table that was never analysed, the rows are those counted since it was made.
+    """
+    there = now.rows if now.rows > 0 else now.rows_inserted - now.rows_deleted
+    return rows * relation.size_bytes / there if there > 0 else 0.0
 
 
 def _row_changes(past: RelationCounters, now: RelationCounters) -> tuple[int, int, int, int]:

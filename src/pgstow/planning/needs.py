@@ -11,6 +11,7 @@ from pgstow.units import GIB, parse_size
 WAL = "wal"
 TEMP = "temp"
 REST = "the data directory"  # itself, beside the relations
+WAL_OVER_MOST = 1.5  # how far pg_wal may be over max_wal_size, which is a soft limit
 _WAL_PAGE_BYTES = 8192
 _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the data directory holds
 
@@ -67,7 +68,7 @@ def wal_needs(tps: float, workload: Workload, shapes: tuple[Shape, ...]) -> list
 def wal_gib(profile: Profile) -> float:
     """What pg_wal may hold: max_wal_size is soft, so half as much again, and wal_keep_size."""
     total = 0.0
-    for name, factor in (("max_wal_size", 1.5), ("wal_keep_size", 1.0)):
+    for name, factor in (("max_wal_size", WAL_OVER_MOST), ("wal_keep_size", 1.0)):
         text = profile.server.setting(name) or ""
         for postgres_unit, unit in (("kB", "KiB"), ("MB", "MiB"), ("GB", "GiB"), ("TB", "TiB")):
             if text.endswith(postgres_unit):

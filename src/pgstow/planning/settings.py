@@ -23,6 +23,7 @@ from pgstow.model import (
     Volume,
 )
 from pgstow.planning.contents import contents
+from pgstow.planning.needs import WAL_OVER_MOST, wal_gib
 from pgstow.planning.wal import CHECKPOINT_TARGET, wal_bytes_wanted
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, workload_of
 from pgstow.prediction.simulation import DeviceCatalog
@@ -37,6 +38,7 @@ _BUFFERS_SHARE, _BUFFERS_MOST = 0.25, 0.4  # of memory
 _BUFFERS_FROM_BYTES = GIB  # of memory: the documented rule is for servers with at least this much
 _FPI_SHARE, _FPI_SHARE_TIMEOUT = 0.3, 0.5  # of the WAL
 _IDLE_CPU = 0.7
+_WAL_SHARE = 0.7  # of what is free on its volume
 _LONG_TIMEOUT_S = 900
 _IO_WORKERS_MOST = 32
 _Z99 = 2.3263
@@ -277,12 +279,28 @@ def _checkpoints(case: _Case) -> Iterator[Setting]:
     shown = case.server.setting("max_wal_size")
     present = setting_bytes(shown)
     wanted = wal_bytes_wanted(case.wal_bytes_per_s, timeout_s)
-    if present is not None and wanted > present:
+    room = _wal_room(case)
+    if present is not None and min(wanted, room) > present * (1 if room > wanted else _NOTICED):
         why = (
             f"{format_rate(case.wal_bytes_per_s)} of WAL reach {format_size(present)} before "
             f"checkpoint_timeout ({timeout_s / 60:g} min): checkpoints come early and in a hurry"
         )
+        if room < wanted:
+            why += (
+                f"; {format_size(wanted)} would do, and there is no more room on "
+                f"{case.layout.postgres.wal}"
+            )
+            wanted = room
         yield Setting("max_wal_size", _megabytes(wanted), shown, why, source)
+
+
+def _wal_room(case: _Case) -> float:
+    """The largest max_wal_size whose WAL the volume of pg_wal takes beside all else on it."""
+    name = case.layout.postgres.wal
+    used = {one.volume: one.used_bytes for one in contents(case.prediction, case.profile)}
+    others = used[name] - wal_gib(case.profile) * GIB
+    free = case.layout.volume(name).total_bytes - others
+    return math.floor(max(0.0, free * _WAL_SHARE / WAL_OVER_MOST / (GIB / 4))) * GIB / 4
 
 
 def _wal(case: _Case) -> Iterator[Setting]:

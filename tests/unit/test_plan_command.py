@@ -40,7 +40,7 @@ def plan(tmp_path: Path, *options: str, seen: Profile | None = None) -> Result:
     if not path.exists():
         with Workspace.open(path) as store:
             store.add("profile", seen or profile())
-    out = ["--workspace", str(path), "--out", str(tmp_path / "planned.toml")]
+    out = ["--max-stripes", "1", "--workspace", str(path), "--out", str(tmp_path / "planned.toml")]
     return CliRunner().invoke(app, ["plan", *options, *out])
 
 

@@ -14,8 +14,8 @@ from pgstow.units import GIB, Bytes
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
-GOAL = Goal(tps=2 * content_platform.TPS, any_instance=True)
-FEW = ("r6i.large", "r6i.xlarge", "r6i.2xlarge", "r6i.4xlarge", "r6id.xlarge", "r6g.xlarge")
+GOAL = Goal(tps=2 * content_platform.TPS, any_instance=True, max_stripes=1)
+FEW = ("r6i.large", "r6i.xlarge", "r6i.4xlarge", "r6id.xlarge", "r6g.xlarge")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def test_the_cheapest_of_all_instances_is_found() -> None:
     found = planning.plan(PROFILE, GOAL, few())
     rules = few()
     each = []
-    for name in FEW[1:5]:  # r6i.large has less memory than there is
+    for name in FEW[1:4]:  # r6i.large has less memory than there is
         try:
             goal = replace(GOAL, any_instance=False, instance=name)
             each.append(together(planning.plan(PROFILE, goal, rules)))
@@ -72,10 +72,10 @@ def test_memory_does_not_shrink_and_the_architecture_stays() -> None:
 
 
 def test_a_budget_is_for_the_instance_too() -> None:
-    found = planning.plan(PROFILE, Goal(budget_usd_month=300, any_instance=True), few())
+    found = planning.plan(PROFILE, replace(GOAL, tps=None, budget_usd_month=300), few())
     assert together(found) <= 300.01
     with pytest.raises(InfeasibleError, match=r"costs as little as \$50\.00.*without volumes"):
-        planning.plan(PROFILE, Goal(budget_usd_month=50, any_instance=True), few())
+        planning.plan(PROFILE, replace(GOAL, tps=None, budget_usd_month=50), few())
 
 
 def test_too_much_for_any_instance_is_said_of_the_largest() -> None:

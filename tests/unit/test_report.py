@@ -9,7 +9,7 @@ import pytest
 import report_samples as samples
 
 from pgstow import verification
-from pgstow.model import RelationId, Warning
+from pgstow.model import RelationId, Setting, Warning
 from pgstow.report import ReportDocument, render
 
 FORBIDDEN_TAGS = {"img", "iframe", "object", "embed", "link", "base", "form", "foreignobject"}
@@ -57,13 +57,14 @@ def hostile() -> ReportDocument:
         replace(reason, subject=text, choice=text, because=text, next_best=text)
         for reason in base.plan.reasons
     )
+    settings = (Setting(text, text, None, text, text, text),)
     return replace(
         base,
         title=text,
         machine=text,
         server_version=text,
         steps=outcomes,
-        plan=replace(base.plan, reasons=reasons),
+        plan=replace(base.plan, reasons=reasons, settings=settings),
         warnings=(Warning("x", text, text),),
         commands=(text,),
     )
@@ -95,6 +96,17 @@ def test_nothing_is_loaded(hostile_page: str) -> None:
     assert "http://" not in hostile_page and "https://" not in hostile_page
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', hostile_page)
     assert policy and "default-src &#39;none&#39;" in policy[1]
+
+
+def test_settings_are_shown_with_their_reasons() -> None:
+    base = samples.document()
+    assert base.plan is not None
+    one = Setting("wal_compression", "on", "off", "full-page images compress", "documentation")
+    own = Setting("random_page_cost", "1.6", None, "it is quick", "documentation", "fast")
+    page = Page(render(replace(base, plan=replace(base.plan, settings=(one, own)))))
+    for text in ("wal_compression", "full-page images compress", "tablespace fast", "not set"):
+        assert text in page.text
+    assert "Settings that go with it" not in Page(render(base)).text
 
 
 def without() -> Iterator[ReportDocument]:

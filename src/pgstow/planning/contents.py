@@ -1,12 +1,13 @@
 """What lies on each volume of a predicted layout, and what each of it asks there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgstow.model import Prediction, Profile, RelationId
 from pgstow.planning.needs import flush_rate, wal_gib
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, places, workload_of
 from pgstow.units import BLOCK_BYTES, GIB
 
+_NOISE = 1.15  # of a simulation's reads
 WAL_KIND, TEMP_KIND, REST_KIND = "WAL", "temporary files", "rest"
 
 
@@ -54,8 +55,9 @@ def contents(prediction: Prediction, profile: Profile, *, shown: int = 8) -> tup
     by_volume = _relations_by_volume(prediction, profile, workload)
     temp = layout.postgres.temp or (layout.postgres.data,)
     found = []
+    loads = {load.volume: load for load in prediction.volumes}
     for volume in layout.volumes:
-        shares = by_volume.get(volume.name, [])
+        shares = _as_predicted(by_volume.get(volume.name, []), loads[volume.name].reads)
         shares.sort(key=lambda share: (-share.iops, -(share.size_bytes or 0), share.name or ""))
         one = shares[:shown]
         rest = shares[shown:]
@@ -111,6 +113,26 @@ def _relations_by_volume(
         )
         by_volume.setdefault(where[works[0].relation].name, []).append(share)
     return by_volume
+
+
+def _as_predicted(shares: list[Share], reads: float) -> list[Share]:
+    """Shares that read no more than their volume does: a larger memory leaves less of each."""
+    asked_reads = sum(share.reads for share in shares)
+    if asked_reads <= reads * _NOISE:
+        return shares
+    left = reads / asked_reads
+    return [
+        replace(
+            share,
+            reads=share.reads * left,
+            bytes_per_second=share.bytes_per_second
+            * (share.reads * left + share.writes)
+            / share.iops
+            if share.iops
+            else 0.0,
+        )
+        for share in shares
+    ]
 
 
 def _wal(prediction: Prediction, profile: Profile, workload: Workload) -> Share:

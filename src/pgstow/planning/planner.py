@@ -31,6 +31,7 @@ from pgstow.planning.instances import (
     worth_trying,
 )
 from pgstow.planning.managed import managed_candidates, managed_reasons, managed_warnings
+from pgstow.planning.memory import cache_on, is_known, memory_warnings, unknown_warnings
 from pgstow.planning.nearest import infeasible, over_budget, too_slow
 from pgstow.planning.pins import Pins, check_prices, pins_of
 from pgstow.planning.problem import demands_of
@@ -69,6 +70,12 @@ def case_of(
         warnings = growth_warnings(rates, goal.horizon_s)
         profile = grown(profile, rates, goal.horizon_s)
         predictor = Predictor(profile, catalog)
+    cache = cache_on(profile, goal.instance, catalog)
+    if cache is not None and not is_known(cache, profile):
+        warnings += unknown_warnings(cache)
+    elif cache is not None:
+        predictor = predictor.remembering(cache)
+        warnings += memory_warnings(cache, predictor.workload, workload_of(profile))
     return Case(profile, goal, catalog, predictor, present, warnings)
 
 
@@ -85,8 +92,8 @@ class Case:
 
     @property
     def seen(self) -> Workload:
-        """The load as observed."""
-        return workload_of(self.profile)
+        """The load as observed, with the reads that the planned memory leaves."""
+        return self.predictor.workload
 
     @property
     def base(self) -> Layout:

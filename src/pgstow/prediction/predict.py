@@ -1,6 +1,7 @@
 """Predict speed and price of any layout from a profile."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -50,6 +51,17 @@ class Predictor:
         self._workload = workload_of(profile)
         self._calibration = calibrate(profile, self._workload, catalog)
         self._relations = {relation.id: relation for relation in profile.server.relations}
+
+    @property
+    def workload(self) -> Workload:
+        """What one transaction asks."""
+        return self._workload
+
+    def remembering(self, size: CacheSize) -> "Predictor":
+        """The same with another memory: each relation's reads as such a cache would leave them."""
+        other = copy(self)
+        other._workload = with_cache(self._profile, self._workload, size)
+        return other
 
     @property
     def overhead(self) -> HostOverhead:

@@ -1,0 +1,71 @@
+"""Another instance's memory: what its caches would leave for the devices to read."""
+
+from pgstow.model import HostSpec, Profile, Warning
+from pgstow.planning.candidates import PlanningCatalog
+from pgstow.prediction import CacheSize, Workload
+from pgstow.units import format_size
+
+_CACHE_SHARE = 0.75  # of memory: what effective_cache_size is commonly set to
+_SAME = 0.2  # by so much a machine's memory may differ from what its instance type has
+
+
+def cache_on(profile: Profile, instance: str | None, catalog: PlanningCatalog) -> CacheSize | None:
+    """The cache there is and that of another instance; None where there is nothing to compare.
+
+    Of a host that was not seen the device reads are not known; one whose memory is not its
+    instance's is a container or an emulation, whose memory another instance does not change.
+    """
+    host = profile.layout.host
+    if instance is None or instance == host.instance or profile.host is None:
+        return None
+    present = catalog.memory_bytes(host)
+    wanted = catalog.memory_bytes(HostSpec(host.platform, host.region, instance))
+    if present is None or wanted is None or wanted == present:
+        return None
+    if abs(profile.host.memory_bytes / present - 1) > _SAME:
+        return None
+    return CacheSize(round(present * _CACHE_SHARE), round(wanted * _CACHE_SHARE))
+
+
+def is_known(cache: CacheSize, profile: Profile) -> bool:
+    """Whether misses say what the cache would do: not where all data fit now and then do not."""
+    stored = sum(relation.size_bytes for relation in profile.server.relations)
+    return not cache.wanted_bytes < stored <= cache.present_bytes
+
+
+def unknown_warnings(cache: CacheSize) -> tuple[Warning, ...]:
+    """What is not known of a memory that no longer holds all data."""
+    now, then = _sizes(cache)
+    return (
+        Warning(
+            "other-memory",
+            f"{now} of memory hold all data and {then} would not: how many more reads that means "
+            "the profile cannot say, and the plan is without them",
+            "plan for an instance with as much memory, or measure there with pgstow verify",
+        ),
+    )
+
+
+def _sizes(cache: CacheSize) -> tuple[str, str]:
+    """The present memory and the planned one."""
+    now, then = cache.present_bytes / _CACHE_SHARE, cache.wanted_bytes / _CACHE_SHARE
+    return format_size(now), format_size(then)
+
+
+def memory_warnings(cache: CacheSize, planned: Workload, seen: Workload) -> tuple[Warning, ...]:
+    """What the other memory does to the reads, and how that is known."""
+    before, after = (
+        sum(work.reads + work.sequential_reads for work in load.relations)
+        for load in (seen, planned)
+    )
+    if before <= 0:
+        return ()
+    now, then = _sizes(cache)
+    return (
+        Warning(
+            "other-memory",
+            f"with {then} of memory in place of {now}, {after / before:,.2f} times as many device "
+            "reads are expected, by a miss-ratio curve fitted to the profile",
+            "measure there with pgstow verify before you rely on it",
+        ),
+    )

@@ -20,12 +20,10 @@ from pgstow.model import (
     Profile,
     ServerState,
     Setting,
-    Volume,
 )
-from pgstow.planning.contents import contents
 from pgstow.planning.needs import WAL_OVER_MOST, wal_gib
 from pgstow.planning.wal import CHECKPOINT_TARGET, wal_bytes_wanted
-from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, workload_of
+from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, places, workload_of
 from pgstow.prediction.simulation import DeviceCatalog
 from pgstow.units import BLOCK_BYTES, GIB, MIB, Bytes, format_rate, format_size
 
@@ -73,6 +71,13 @@ class _Case:
 
     def source(self, chapter: str) -> str:
         return f"PostgreSQL {self.major} documentation, {chapter}"
+
+    def free_bytes(self, volume: str) -> float:
+        """What relations and the WAL leave of a volume."""
+        where = places(self.layout, self.server.relations)
+        used = sum(r.size_bytes for r in self.server.relations if where[r.id].name == volume)
+        wal = wal_gib(self.profile) * GIB if volume == self.layout.postgres.wal else 0.0
+        return self.layout.volume(volume).total_bytes - used - wal
 
     @property
     def wal_bytes_per_s(self) -> float:
@@ -279,8 +284,10 @@ def _checkpoints(case: _Case) -> Iterator[Setting]:
     shown = case.server.setting("max_wal_size")
     present = setting_bytes(shown)
     wanted = wal_bytes_wanted(case.wal_bytes_per_s, timeout_s)
+    if present is None or wanted <= present:
+        return
     room = _wal_room(case)
-    if present is not None and min(wanted, room) > present * (1 if room > wanted else _NOTICED):
+    if room >= wanted or room > present * _NOTICED:
         why = (
             f"{format_rate(case.wal_bytes_per_s)} of WAL reach {format_size(present)} before "
             f"checkpoint_timeout ({timeout_s / 60:g} min): checkpoints come early and in a hurry"
@@ -297,9 +304,7 @@ def _checkpoints(case: _Case) -> Iterator[Setting]:
 def _wal_room(case: _Case) -> float:
     """The largest max_wal_size whose WAL the volume of pg_wal takes beside all else on it."""
     name = case.layout.postgres.wal
-    used = {one.volume: one.used_bytes for one in contents(case.prediction, case.profile)}
-    others = used[name] - wal_gib(case.profile) * GIB
-    free = case.layout.volume(name).total_bytes - others
+    free = case.free_bytes(name) + wal_gib(case.profile) * GIB
     return math.floor(max(0.0, free * _WAL_SHARE / WAL_OVER_MOST / (GIB / 4))) * GIB / 4
 
 
@@ -330,9 +335,7 @@ def _temp(case: _Case) -> Iterator[Setting]:
     if shown != "-1" or case.workload.temp_bytes <= 0:
         return
     place = case.layout.postgres
-    used = {one.volume: one.used_bytes for one in contents(case.prediction, case.profile)}
-    volumes: list[Volume] = [case.layout.volume(n) for n in place.temp or (place.data,)]
-    free = {volume.name: volume.total_bytes - used[volume.name] for volume in volumes}
+    free = {name: case.free_bytes(name) for name in place.temp or (place.data,)}
     name = min(free, key=lambda one: free[one])
     if free[name] < 2 * MIB:
         return

@@ -150,6 +150,8 @@ def test_profiles_of_the_workspace_say_how_relations_grow(tmp_path: Path) -> Non
         (("--instance", "r6i.larg"), "no instance type 'r6i.larg'; did you mean r6i.large"),
         (("--any-instance", "--instance", "r6i.large"), "contradict each other; drop one"),
         (("--allow", "gp33"), "no volume type 'gp33'; did you mean gp3"),
+        (("--allow", "st1", "--forbid", "st1"), "st1 is both allowed and forbidden; drop one"),
+        (("--pin", "temp=instance-store"), "or name an instance that has it"),
         (("--max-failure-rate", "lots"), "'lots' is no share; write it like 0.5%"),
         (("--data-on-instance-store",), "saw no standby that holds what is lost"),
         (("--budget", "1"), "the least that can be had is $1.60 per month"),

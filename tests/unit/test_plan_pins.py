@@ -131,7 +131,7 @@ def test_what_pins_cannot_mean_is_said(pins: tuple[tuple[str, str], ...], said: 
 @pytest.mark.parametrize(
     ("pin", "goal", "said"),
     [
-        (("articles", "gp2"), Goal(forbid_types=("gp2",)), "leaves no volume of gp2"),
+        (("articles", "gp2"), Goal(forbid_types=("gp2",)), "leave no volume of gp2"),
         (("wal", "gp3"), Goal(commit_p99_ms=1), r"gp3 takes 2.70 ms \(p99\), over --commit-p99"),
         (("articles", "st1"), Goal(read_p99_ms=5), r"over --read-p99 5ms; drop the pin, or ask"),
     ],

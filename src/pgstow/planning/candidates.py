@@ -123,8 +123,11 @@ def candidates(
 
 
 def check_types(goal: Goal, host: HostSpec, catalog: PlanningCatalog) -> None:
-    """Refuse types to allow or forbid that are not there, or not on this platform."""
+    """Refuse types to allow or forbid that contradict, are not there, or not on this platform."""
     names = [kind.name for kind in catalog.types(host.platform)]
+    both = sorted(set(goal.allow_types) & set(goal.forbid_types))
+    if both:
+        raise UserError(f"{both[0]} is both allowed and forbidden", "drop one of the two")
     for name in (*goal.allow_types, *goal.forbid_types):
         catalog.volume_type(name)  # raises for a name that is not there
         if name not in names:

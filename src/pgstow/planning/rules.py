@@ -83,8 +83,8 @@ def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, 
         return found
     if not fitting:
         raise UserError(
-            f"{pin}: the goal leaves no volume of {target.name} to choose",
-            "drop the pin, or allow the type and its rate of failure",
+            f"{pin}: the goal and the instance leave no volume of {target.name} to choose",
+            "drop the pin, allow the type and its rate of failure, or name an instance that has it",
         )
     if all(shape.is_ephemeral for shape in fitting):
         raise UserError(

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pgstow.cli.demo_place import Place
     from pgstow.model import Layout, Measurement, Performance, Plan
 
+_LISTEN_S = 1.5
+_QUIET_CORES = 0.2
+
 
 @app.command()
 def demo(
@@ -130,11 +133,26 @@ def _single_volume() -> "Layout":
     )
 
 
+def _warn_of_other_work(told: _Told) -> None:
+    """Other processes' time counts as the server's in a profile of this machine."""
+    from pgstow.host import cpu
+
+    began, busy_s = time.monotonic(), cpu.busy_core_seconds()
+    time.sleep(_LISTEN_S)
+    busy_cores = (cpu.busy_core_seconds() - busy_s) / (time.monotonic() - began)
+    if busy_cores > _QUIET_CORES:
+        told.say(
+            f"Other work keeps {busy_cores:.1f} cores busy: it will pass for the server's, and the "
+            "gain be smaller; run the demo on a quiet machine"
+        )
+
+
 def _run(run: "Demo", told: _Told) -> _Shown:
     """Load, observe, explain, plan, apply under load, verify."""
     from pgstow.cli.output import progress
     from pgstow.layout_file import format_layout
 
+    _warn_of_other_work(told)
     told.say(f"Loading the content platform, 1:{run.scale} of its 98 GB, with no limits in force")
     with progress("loading") as update:
         spec = run.load(update)

@@ -137,8 +137,8 @@ class _Curve:
 def _price(problem: PlacementProblem, placed: Placed) -> float:
     """What the volumes cost, without what the programme adds so that nothing moves for nothing."""
     items, singles = problem.items, problem.singles
-    moving = problem.kinds.move_usd_per_gib[items.kind, placed.item_shape] @ items.demand[:, 0]
-    moving += singles.move_usd[np.arange(singles.count), placed.single_shape].sum()
+    each = problem.kinds.move_usd_per_gib[items.kind, placed.item_shape] * items.demand[:, 0]
+    moving = each.sum() + singles.move_usd[np.arange(singles.count), placed.single_shape].sum()
     new = sum(problem.shapes[one.shape].existing is None for one in placed.volumes)
     return placed.usd_month - float(moving) - new * problem.new_volume_usd
 

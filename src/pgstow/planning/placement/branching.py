@@ -13,10 +13,13 @@ import numpy as np
 
 from pgstow.planning.placement.master import Fixed, Master, Relaxed
 from pgstow.planning.placement.problem import Bools, Floats, Placed
-from pgstow.planning.placement.recovery import recover
+from pgstow.planning.placement.recovery import QUICK, ROUNDED, THOROUGH, Step, recover
 
 _INTEGRAL = 1e-5
 _ALMOST = 0.9  # bought to so much of it, a volume is not tried without
+_FAR = 0.01  # of the price; mostly the gap is a hundredth of that
+_THOROUGH_NODES = 100
+_FULL = 0.01  # of some group is without a place
 _NOT_WORTH_USD = 0.10  # about what whole GiB cost, which no bound knows of
 _ROOT_ROUNDS, _ROUNDS = 30, 6
 _REPEATS = 5  # of rounds, until something is known of a node on which not everything has a place
@@ -31,6 +34,15 @@ class _Node:
     fixed: Fixed = field(compare=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Promising:
+    """Volumes that could be the best, by the relaxation on them."""
+
+    usd: float
+    is_open: Bools
+    fixed: Fixed
+
+
 @dataclass(slots=True)
 class Search:
     """One search; ``gap`` is the share of the price that is not worth looking for."""
@@ -41,9 +53,23 @@ class Search:
     best: Placed | None = None
     nodes: int = 0
     tried: set[tuple[object, ...]] = field(default_factory=set)
+    promising: "_Promising | None" = None
 
     def run(self) -> float:
-        """Search; the bound over all choices, infinite where there is none."""
+        """Search; the bound over all choices, infinite where there is none.
+
+        Where the best is then not close to the bound, the most promising choice of volumes is tried
+        once more, and where it is far from it with more effort.
+        """
+        bound = self._search()
+        if self.promising is not None and not self._is_hopeless(bound):
+            is_far = self.best is not None and self.best.usd_month > bound * (1 + _FAR)
+            is_thorough = is_far and self.nodes_max >= _THOROUGH_NODES
+            effort = THOROUGH if is_thorough else QUICK
+            self._recover(self.promising.is_open, self.promising.fixed, bound, effort)
+        return bound
+
+    def _search(self) -> float:
         shapes = len(self.master.problem.shapes)
         numbers = itertools.count()
         heap = [_Node(-np.inf, next(numbers), np.zeros(shapes), np.ones(shapes), {})]
@@ -57,7 +83,9 @@ class Search:
             bound = max(node.bound_usd, relaxed.bound_usd)
             if relaxed.is_placed and not self._is_hopeless(bound):
                 self._round(relaxed, node)
-            if self._is_hopeless(bound) or not relaxed.is_placed:
+            # with everything open and nowhere to go, no branch has room either
+            is_full = relaxed.unplaced > _FULL and self._is_converged(relaxed)
+            if self._is_hopeless(bound) or is_full:
                 closed = min(closed, bound)
                 continue
             children = self._branch(node, relaxed)
@@ -69,9 +97,12 @@ class Search:
 
     def _is_hopeless(self, bound: float) -> bool:
         if self.best is None:
-            return False
+            return bound == np.inf  # nothing is possible there
         usd = self.best.usd_month
         return bound >= usd - max(self.gap * usd, _NOT_WORTH_USD)
+
+    def _is_converged(self, relaxed: Relaxed) -> bool:
+        return relaxed.usd - relaxed.bound_usd <= self.gap * abs(relaxed.usd)
 
     def _relax(self, node: _Node) -> Relaxed:
         self.master.bound(node.lower, node.upper, node.fixed)
@@ -79,8 +110,8 @@ class Search:
         is_open = node.upper > 0.5
         relaxed = self.master.relax(is_open, rounds=rounds, gap=self.gap / 4)
         for _ in range(_REPEATS):
-            converged = relaxed.usd - relaxed.bound_usd <= self.gap * abs(relaxed.usd)
-            if relaxed.is_placed or converged or self._is_hopeless(relaxed.bound_usd):
+            is_over = self._is_converged(relaxed) or self._is_hopeless(relaxed.bound_usd)
+            if relaxed.is_placed or is_over:
                 break
             relaxed = self.master.relax(is_open, rounds=_ROUNDS, gap=self.gap / 4)
         return relaxed
@@ -103,7 +134,8 @@ class Search:
             return
         self.tried.add(key)
         is_open = self._fewer(is_open, relaxed.y < _ALMOST, node.fixed)
-        self._recover(is_open, node.fixed, max(node.bound_usd, relaxed.bound_usd))
+        effort = QUICK if decided or self.best is None else ROUNDED
+        self._recover(is_open, node.fixed, max(node.bound_usd, relaxed.bound_usd), effort)
 
     def _fewer(self, is_open: Bools, doubtful: Bools, fixed: Fixed) -> Bools:
         """Close, one after the other, what the columns at hand are cheaper without."""
@@ -124,7 +156,9 @@ class Search:
                 usd, is_open = relaxed.usd, without
         return is_open
 
-    def _recover(self, is_open: Bools, fixed: Fixed, bound_usd: float) -> None:
+    def _recover(
+        self, is_open: Bools, fixed: Fixed, bound_usd: float, effort: tuple[Step, ...]
+    ) -> None:
         bounds = is_open.astype(float)
         self.master.bound(bounds, bounds, fixed)
         relaxed = self.master.relax(is_open, rounds=4, gap=self.gap / 4)
@@ -132,7 +166,16 @@ class Search:
             return
         gap_usd = self.gap / 2 * abs(relaxed.usd)
         enough_usd = bound_usd + max(self.gap * abs(bound_usd), _NOT_WORTH_USD) * 0.9
-        placed = recover(self.master, is_open, relaxed.prices, gap_usd, enough_usd)
+        placed = recover(
+            self.master,
+            is_open,
+            relaxed.prices,
+            gap_usd=gap_usd,
+            enough_usd=enough_usd,
+            steps=effort,
+        )
+        if self.promising is None or relaxed.usd < self.promising.usd:
+            self.promising = _Promising(relaxed.usd, is_open, fixed)
         if placed is not None and (self.best is None or placed.usd_month < self.best.usd_month):
             self.best = placed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgstow.planning.placement.problem import Floats, Ints, PlacementProblem
+from pgstow.planning.placement.problem import Floats, Ints, PlacementProblem, product
 
 _FEW, _SOME = 3_000, 30_000
 _LARGE = 40  # items of the largest size, and of the largest demand, that are groups of their own
@@ -35,7 +35,7 @@ class Groups:
 def group(problem: PlacementProblem) -> Groups:
     """Group by kind, by density (demand per GiB), and by what the demand consists of."""
     demand, kind = problem.items.demand, problem.items.kind
-    rates = demand[:, 1:] @ _weights(demand)
+    rates = product(demand[:, 1:], _weights(demand)[:, None])[:, 0]
     density = _levels(demand[:, 0], rates, _density_levels(len(kind)))
     key = density.copy()
     with np.errstate(invalid="ignore", divide="ignore"):

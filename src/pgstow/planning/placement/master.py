@@ -25,6 +25,7 @@ from pgstow.planning.placement.problem import (
     Floats,
     Ints,
     PlacementProblem,
+    product,
 )
 from pgstow.planning.placement.sizing import (
     COLUMNS_OF_SHAPE,
@@ -37,6 +38,8 @@ from pgstow.planning.placement.sizing import (
 )
 
 _UNPLACED_FACTOR = 100.0  # a group left out costs so many times what the dearest shape would
+_PLACED = 1e-6
+_DUAL, _PRIMAL = 1, 4  # HiGHS's numbers of its simplex methods
 _ENOUGH = 1e-9
 _WHOLE = 1e-5
 
@@ -49,10 +52,15 @@ class Relaxed:
 
     usd: float
     bound_usd: float
-    is_placed: bool  # False: some group found no place
+    unplaced: float  # the largest share of a group that found no place
     y: Floats  # shapes
     prices: Floats  # of uses, shapes × USES
     undecided: tuple[int, int] | None  # the dearest unit lying in parts, and its shape
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether everything found a place."""
+        return self.unplaced < _PLACED
 
 
 @dataclass(slots=True)
@@ -153,7 +161,7 @@ class Master:
         """Add columns: ``use`` is columns × shapes × USES."""
         if not len(group):
             return
-        dense = use.reshape(len(group), -1) @ self.stencil.T
+        dense = product(use.reshape(len(group), -1), self.stencil.T)
         self._add_rows(group, source, cost, dense)
 
     def _add_rows(self, group: Ints, source: list[int], cost: Floats, dense: Floats) -> None:
@@ -203,7 +211,7 @@ class Master:
         single, shape = np.nonzero(singles.allowed)
         use = np.zeros((len(single), shapes, USES))
         use[np.arange(len(single)), shape] = singles.use[single, shape]
-        dense = use.reshape(len(single), -1) @ self.stencil.T
+        dense = product(use.reshape(len(single), -1), self.stencil.T)
         for column, (one, c) in enumerate(zip(single.tolist(), shape.tolist(), strict=True)):
             if one in singles.alone:  # where it lies nothing else does: the link is all used up
                 dense[column, self.rows.link + c] = totals[c, GIB]
@@ -245,8 +253,11 @@ class Master:
     def relax(self, is_open: Bools, *, rounds: int, gap: float) -> Relaxed:
         """Solve under the bounds set, in ``rounds`` of pricing at most, to ``gap`` of the value."""
         best = -np.inf
+        simplex = _DUAL  # bounds have changed: what was the best stays so, and may be infeasible
         while True:
-            usd = self._solve()
+            usd = self._solve(simplex)
+            if usd is None:
+                return self._unsolved()
             duals = np.array(self.highs.getSolution().row_dual)
             prices = self._prices(duals)
             if rounds == 0:
@@ -261,15 +272,38 @@ class Master:
             if usd - best <= gap * abs(usd):
                 break
             self._add_priced(slack, priced.load, priced.choice)
+            simplex = _PRIMAL  # with more columns the solution stays feasible
         return self._read(usd, best, prices)
 
-    def _solve(self) -> float:
+    def _unsolved(self) -> Relaxed:
+        """What is said where there is no solution: the bound is infinite if that was proved."""
+        is_proved = self.highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+        shapes = len(self.problem.shapes)
+        return Relaxed(
+            usd=np.inf,
+            bound_usd=np.inf if is_proved else -np.inf,
+            unplaced=1.0,
+            y=np.zeros(shapes),
+            prices=np.zeros((shapes, USES)),
+            undecided=None,
+        )
+
+    def _solve(self, simplex: int) -> float | None:
+        """The least price; None where there is no solution."""
+        self.highs.setOptionValue("simplex_strategy", simplex)
         self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            # once more from the beginning: neither a value nor duals can be used of what failed
+            self.highs.setOptionValue("simplex_strategy", _DUAL)
+            self.highs.clearSolver()
+            self.highs.run()
+        if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
         return float(self.highs.getInfo().objective_function_value)
 
     def _prices(self, duals: Floats) -> Floats:
         """What a use costs on each shape: shapes × USES."""
-        of_use = -(duals[: self.rows.count] @ self.stencil)
+        of_use = -product(duals[None, : self.rows.count], self.stencil)[0]
         prices: Floats = np.maximum(of_use.reshape(len(self.problem.shapes), USES), 0.0)
         return prices
 
@@ -292,7 +326,7 @@ class Master:
         return Relaxed(
             usd=usd,
             bound_usd=bound,
-            is_placed=float(share[sources == 0].max(initial=0.0)) < 1e-6,
+            unplaced=float(share[sources == 0].max(initial=0.0)),
             y=value[: COLUMNS_OF_SHAPE * len(self.problem.shapes) : COLUMNS_OF_SHAPE],
             prices=prices,
             undecided=self._undecided(share, prices),

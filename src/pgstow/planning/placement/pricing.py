@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgstow.planning.placement.grouping import Groups
-from pgstow.planning.placement.problem import Bools, Floats, PlacementProblem
+from pgstow.planning.placement.problem import Bools, Floats, PlacementProblem, product
 
 Choices = NDArray[np.uint8]
 
@@ -52,7 +52,7 @@ def price(problem: PlacementProblem, groups: Groups, prices: Floats, is_open: Bo
             first = last
             continue
         demand = groups.demand[begin:end]
-        costs = demand @ every[kind][:, allowed]
+        costs = product(demand, every[kind][:, allowed])
         best = np.argmin(costs, axis=1)
         starts = groups.start[first:last] - begin
         cost[first:last] = np.add.reduceat(

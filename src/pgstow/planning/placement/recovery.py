@@ -16,17 +16,20 @@ from pgstow.planning.placement.master import Master
 from pgstow.planning.placement.pricing import weights
 from pgstow.planning.placement.problem import (
     USES,
+    WAIT,
     Bools,
     Floats,
     Ints,
     Placed,
     PlacementProblem,
+    product,
 )
+from pgstow.planning.placement.repair import repaired
 from pgstow.planning.placement.sizing import keeps_shared, sizes
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """One try of the exact programme; ``is_last_resort`` only where nothing was found before."""
 
     contested_max: int
@@ -35,7 +38,10 @@ class _Step:
     is_last_resort: bool = False
 
 
-_STEPS = (_Step(30, 60, 0.2), _Step(80, 100, 0.5), _Step(240, 1000, 4.0, is_last_resort=True))
+QUICK = (Step(30, 60, 0.2), Step(80, 100, 0.5), Step(240, 1000, 4.0, is_last_resort=True))
+ROUNDED: tuple[Step, ...] = ()  # nothing but rounding and single moves
+THOROUGH = (Step(80, 1000, 2.0), Step(240, 1000, 4.0))
+_REPAIRED_MAX = 5000  # items that may move one by one
 _SHARE_MIN = 1e-9
 
 
@@ -48,7 +54,13 @@ class _Rounded:
 
 
 def recover(
-    master: Master, is_open: Bools, prices: Floats, gap_usd: float, enough_usd: float
+    master: Master,
+    is_open: Bools,
+    prices: Floats,
+    *,
+    gap_usd: float,
+    enough_usd: float,
+    steps: tuple[Step, ...] = QUICK,
 ) -> Placed | None:
     """Whole items from the master's present solution, not bounded; None where no way was found.
 
@@ -59,12 +71,16 @@ def recover(
     allowed = allowed & ~_taken_alone(master)
     rounded = _round(master, prices, allowed)
     best = _as_rounded(master, rounded.shape, is_open)
-    ranked = None
-    for step in _STEPS:
+    if best is not None and best.usd_month <= enough_usd:
+        return _in_own_order(best, groups, prices)
+    ranked = _ranked(problem, groups, rounded, prices, allowed)
+    fitting = _fitted(master, rounded.shape, ranked[:_REPAIRED_MAX], prices, allowed)
+    better = _as_rounded(master, fitting, is_open)
+    if better is not None and (best is None or better.usd_month < best.usd_month):
+        best = better
+    for step in steps:
         if best is not None and (best.usd_month <= enough_usd or step.is_last_resort):
             break
-        if ranked is None:
-            ranked = _ranked(problem, groups, rounded, prices, allowed)
         contested = ranked[: step.contested_max]
         units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
         effort = Effort(step.nodes_max, step.seconds_max, enough_usd - base_usd)
@@ -83,28 +99,63 @@ def recover(
             )
         if arranged.bound_usd > effort.enough_usd:  # more to place would hardly help either
             break
-    if best is None:
-        return None
+    return None if best is None else _in_own_order(best, groups, prices)
+
+
+def _in_own_order(placed: Placed, groups: Groups, prices: Floats) -> Placed:
+    """With items in the problem's order, not the groups'."""
     item_shape = np.empty(len(groups.order), dtype=np.int64)
-    item_shape[groups.order] = best.item_shape
-    return replace(best, item_shape=item_shape, prices=prices)
+    item_shape[groups.order] = placed.item_shape
+    return replace(placed, item_shape=item_shape, prices=prices)
+
+
+def _fitted(master: Master, shape: Ints, movable: Ints, prices: Floats, allowed: Bools) -> Ints:
+    """The rounded assignment after single items were moved to fit the response time."""
+    problem, groups = master.problem, master.groups
+    if problem.response_ms is None:
+        return shape
+    kinds = np.repeat(groups.kind, np.diff(groups.start))
+    waits = float(_uses(master, shape, _singles(master))[:, WAIT].sum())
+    moved = shape.copy()
+    moved[movable] = repaired(
+        problem,
+        groups.demand[movable],
+        kinds[movable],
+        shape[movable],
+        allowed=allowed,
+        prices=prices,
+        left_ms=problem.response_ms - waits,
+    )
+    return moved
+
+
+def _singles(master: Master) -> Ints:
+    """Where most of each single lies."""
+    singles, first = master.problem.singles, master.groups.count
+    share = np.zeros(singles.allowed.shape)
+    shares = master.shares()
+    for (row, c), column in master.whole.items():
+        if row >= first:
+            share[row - first, c] = shares[column]
+    return np.argmax(share, axis=1) if singles.count else np.zeros(0, dtype=np.int64)
+
+
+def _uses(master: Master, shape: Ints, single: Ints) -> Floats:
+    """What lies on each shape asks: shapes × USES."""
+    problem, demand = master.problem, master.groups.demand
+    shapes, resources = len(problem.shapes), demand.shape[1]
+    load = np.stack([np.bincount(shape, demand[:, k], shapes) for k in range(resources)], axis=1)
+    use: Floats = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
+    singles = problem.singles
+    np.add.at(use, single, singles.use[np.arange(singles.count), single])
+    return use
 
 
 def _as_rounded(master: Master, shape: Ints, is_open: Bools) -> Placed | None:
     """The rounded assignment as it is, singles where most lies; None if it breaks a limit."""
     problem, groups = master.problem, master.groups
-    singles = problem.singles
-    share = np.zeros(singles.allowed.shape)
-    for (row, c), column in master.whole.items():
-        if row >= groups.count:
-            share[row - groups.count, c] = master.shares()[column]
-    single = np.argmax(share, axis=1) if singles.count else np.zeros(0, dtype=np.int64)
-    shapes, resources = len(problem.shapes), groups.demand.shape[1]
-    load = np.stack(
-        [np.bincount(shape, groups.demand[:, k], shapes) for k in range(resources)], axis=1
-    )
-    use = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
-    np.add.at(use, single, singles.use[np.arange(singles.count), single])
+    singles, single = problem.singles, _singles(master)
+    use = _uses(master, shape, single)
     if singles.alone or not keeps_shared(problem, use):
         return None
     bought = [sizes(problem, c, use[c]) for c in np.nonzero(is_open)[0].tolist()]
@@ -155,7 +206,7 @@ def _round(master: Master, prices: Floats, allowed: Bools) -> _Rounded:
             is_contested[items] = True
             continue
         differs = (options != options[0]).any(axis=0)
-        cost = groups.demand[items] @ every[groups.kind[group]]
+        cost = product(groups.demand[items], every[groups.kind[group]])
         shape[items] = _cut(options, share[mine], cost, differs)
         is_contested[items] = differs
     wrong = ~allowed[np.repeat(groups.kind, np.diff(groups.start)), shape]
@@ -214,7 +265,7 @@ def _ranked(
         of_kind = np.nonzero(kinds == kind)[0]
         if not len(of_kind):
             continue
-        cost = groups.demand[of_kind] @ every[kind]
+        cost = product(groups.demand[of_kind], every[kind])
         cost[:, ~allowed[kind]] = np.inf
         two = np.partition(cost, min(1, cost.shape[1] - 1), axis=1)
         best[of_kind], second[of_kind] = two[:, 0], two[:, min(1, cost.shape[1] - 1)]

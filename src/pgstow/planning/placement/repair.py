@@ -1,0 +1,101 @@
+"""Move single items so that a rounded assignment waits no longer than it may, at the least price.
+
+Rounding leaves the sum of waits a little over or under its limit. Over it, items go where they
+wait less, those first that cost least for each millisecond; under it, they go where they cost less,
+as long as they fit. Costs are by the master's prices, so what this leads to is priced afterwards.
+"""
+
+import numpy as np
+
+from pgstow.planning.placement.pricing import weights
+from pgstow.planning.placement.problem import (
+    WAIT,
+    Bools,
+    Floats,
+    Ints,
+    PlacementProblem,
+    product,
+)
+
+_PASSES = 6
+_ENOUGH = 1e-9  # of a cost or a wait
+
+
+def repaired(
+    problem: PlacementProblem,
+    demand: Floats,
+    kind: Ints,
+    shape: Ints,
+    *,
+    allowed: Bools,
+    prices: Floats,
+    left_ms: float,
+) -> Ints:
+    """Shapes of the items, whose waits change by ``left_ms`` at most (less than 0: must shrink).
+
+    ``demand`` (items × resources), ``kind`` and ``shape`` are the items'; ``allowed`` is kinds ×
+    shapes, ``prices`` shapes × USES.
+    """
+    free = prices.copy()
+    free[:, WAIT] = 0.0
+    every = weights(problem, free)
+    cost = np.empty((len(demand), len(problem.shapes)))
+    for one in np.unique(kind).tolist():
+        mine = kind == one
+        cost[mine] = product(demand[mine], every[one])
+        cost[np.ix_(mine, ~allowed[one])] = np.inf
+    wait = product(demand, problem.use_per_demand[:, WAIT].T)
+    found = shape.copy()
+    for _ in range(_PASSES):
+        moved_ms = _quicker(cost, wait, found, -left_ms) if left_ms < 0 else 0.0
+        left_ms += moved_ms
+        taken_ms = _cheaper(cost, wait, found, left_ms)
+        left_ms -= taken_ms
+        if moved_ms == 0.0 and taken_ms == 0.0:
+            break
+    return found
+
+
+def _quicker(cost: Floats, wait: Floats, shape: Ints, over_ms: float) -> float:
+    """Shorten the waits by ``over_ms`` or more, where that can be; how much they are shorter."""
+    every = np.arange(len(shape))
+    less = wait[every, shape][:, None] - wait
+    with np.errstate(invalid="ignore", divide="ignore"):  # what may not lie where it lies is stuck
+        more = cost - cost[every, shape][:, None]
+        ratio = np.where((less > _ENOUGH) & np.isfinite(more), more / less, np.inf)
+    best = np.argmin(ratio, axis=1)
+    order = np.argsort(ratio[every, best], kind="stable")
+    order = order[np.isfinite(ratio[order, best[order]])]
+    gain = less[order, best[order]]
+    before = np.cumsum(gain) - gain
+    needed = order[before < over_ms]
+    # the last one may do far more than is needed: a smaller one behind it may do as well
+    if len(needed):
+        rest = over_ms - before[len(needed) - 1]
+        behind = np.arange(len(needed) - 1, len(order))
+        enough = behind[gain[behind] >= rest]
+        price = more[order[enough], best[order[enough]]]
+        needed[-1] = order[enough[np.argmin(price)]] if len(enough) else needed[-1]
+    shape[needed] = best[needed]
+    return float(less[needed, best[needed]].sum())
+
+
+def _cheaper(cost: Floats, wait: Floats, shape: Ints, left_ms: float) -> float:
+    """Make what is cheaper elsewhere wait more, within ``left_ms``; how much more that is."""
+    every = np.arange(len(shape))
+    more = wait - wait[every, shape][:, None]
+    with np.errstate(invalid="ignore"):
+        less = cost[every, shape][:, None] - cost
+    less[~np.isfinite(less) | (less <= _ENOUGH)] = 0.0
+    ratio = np.where(less > 0, less / np.maximum(more, _ENOUGH), 0.0)
+    ratio[more > left_ms] = 0.0
+    best = np.argmax(ratio, axis=1)
+    order = np.argsort(-ratio[every, best], kind="stable")
+    order = order[ratio[order, best[order]] > 0]
+    taken_ms = 0.0
+    for item in order.tolist():
+        asked = float(more[item, best[item]])
+        if taken_ms + asked <= left_ms:
+            shape[item] = best[item]
+            taken_ms += asked
+    return taken_ms

@@ -81,5 +81,5 @@ def test_session_seconds_are_conserved(times: list[float], number: int, seconds:
     assert waits is not None
     (_, sessions) = waits.sessions[0]
     assert sum(sessions) * seconds / len(sessions) == pytest.approx(number * seconds)
-    assert waits.slice_s == pytest.approx(seconds / len(sessions), abs=0.005)
+    assert waits.slice_s == pytest.approx(seconds / len(sessions), abs=0.0051)  # it is rounded
     assert all(one <= number * (1 + 1e-9) for one in sessions)

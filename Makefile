@@ -58,14 +58,13 @@ lint: setup
 rust: setup
 	cargo test --quiet --locked $(CRATES)
 
-check: lint rust
-	@$(BIN)/python -m pytest tests/unit
+check: lint rust unit
 
-test: lint rust
-	@$(BIN)/python -m pytest --durations=30 --durations-min=2 tests
+test: lint rust unit
+	@$(BIN)/python -m pytest --durations=30 --durations-min=2 tests/server tests/lab tests/browser
 
-unit: setup
-	@$(BIN)/python -m pytest tests/unit
+unit: setup # pure, so as many at once as there are processors
+	@$(BIN)/python -m pytest -n auto --dist loadfile --durations=10 --durations-min=5 tests/unit
 
 demo: setup
 	@$(BIN)/pgstow demo --out build/demo

@@ -152,3 +152,13 @@ def test_the_table_has_a_row_for_each_and_says_what_is_missed() -> None:
 def test_an_unknown_rule_is_an_error() -> None:
     with pytest.raises((KeyError, InfeasibleError)):
         planning.baseline("everything on tape", PROFILE, TWICE, CATALOG)
+
+
+def test_whole_iops_do_not_take_a_rule_over_the_budget() -> None:
+    for row in rows(Goal(budget_usd_month=6)):
+        if "budget" not in row.missed:
+            assert row.prediction is not None
+            assert (row.prediction.performance.usd_month or 0.0) <= 6.005
+    by_name = {row.name: row for row in rows(Goal(budget_usd_month=6))}
+    assert by_name["one volume"].missed == ()
+    assert by_name["right-sizing"].missed == ()

@@ -106,9 +106,19 @@ class _Rules:
         assert budget is not None, "without a budget there is a throughput"
         fastest = self._fastest(rule, budget)
         every = [self._at(rule, fastest * (1 - _STEP * step)) for step in range(_STEPS)]
+        # whole IOPS and MiB/s may be a few cents dearer than what was searched for
+        kept = [
+            one for one in every if (one[1].performance.usd_month or 0.0) <= self._most_usd + _CENT
+        ]
+        every = kept or every
         best = max(prediction.performance.tps for _, prediction in every)
         good = [one for one in every if one[1].performance.tps >= best * TPS_TOLERANCE]
         return min(good, key=lambda one: one[1].performance.usd_month or 0.0)
+
+    @property
+    def _most_usd(self) -> float:
+        budget = self.goal.budget_usd_month
+        return float("inf") if budget is None else budget
 
     def _at(self, rule: Rule, tps: float) -> tuple[Layout, Prediction]:
         where = ground(self.planner, tps)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pgstow.planning import Frontier, FrontierPoint, Growth
     from pgstow.planning.candidates import PlanningCatalog
 
-_BAR_COLUMNS = 24
+_BAR_COLUMNS = 10  # so that a row fits into a terminal of 80
 
 
 def show_frontier(
@@ -47,10 +47,10 @@ def frontier_table(found: "Frontier") -> "Table":
     from pgstow.cli.output import table
 
     dearest = max(point.usd_month for point in found.points)
-    columns = ("TPS", "mean latency", "$/month", "$/1000 TPS", "bound", "", "volumes")
+    columns = ("TPS", "mean ms", "$/month", "$/1000 TPS", "", "", "volumes")
     made = table(columns, (_row(found, place, dearest) for place in range(len(found.points))))
     made.columns[0].justify = "right"
-    for column in made.columns[5:]:
+    for column in made.columns[4:]:
         column.justify = "left"
     return made
 
@@ -59,14 +59,13 @@ def _row(found: "Frontier", place: int, dearest: float) -> tuple[str, ...]:
     from pgstow.units import format_usd
 
     point = found.points[place]
-    bar = "█" * max(1, round(_BAR_COLUMNS * point.usd_month / dearest))
     return (
         f"{point.tps:,.0f}",
-        f"{point.latency_ms:.2f} ms",
+        f"{point.latency_ms:.2f}",
         format_usd(point.usd_month),
         format_usd(point.usd_per_1000_tps),
-        format_usd(point.bound_usd_month),
-        f"{bar} knee" if place == found.knee else bar,
+        "█" * max(1, round(_BAR_COLUMNS * point.usd_month / dearest)),
+        "knee" if place == found.knee else "",
         ", ".join(point.volumes),
     )
 
@@ -85,6 +84,9 @@ def knee_lines(found: "Frontier") -> "Iterator[str]":
             f"  up to it 1,000 TPS more cost {_slope(found.points[0], knee)}/month,"
             f" beyond it {_slope(knee, last)}"
         )
+    priced = [one for one in found.points if one.bound_usd_month > 0]
+    gap = max((one.usd_month / one.bound_usd_month - 1 for one in priced), default=0.0)
+    yield f"No price is more than {gap:.2%} above the least possible for its speed."
     yield "Prices and latencies are the programme's, before any simulation; plan --tps checks."
 
 

@@ -4,6 +4,7 @@ import json
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import content_platform
 import pytest
@@ -25,6 +26,7 @@ from pgstow.model import (
     Relation,
     RelationId,
     Tablespace,
+    UserError,
     Volume,
 )
 from pgstow.planning import Margins
@@ -286,3 +288,51 @@ def test_isprintable_is_what_the_terminal_needs() -> None:
     """The characters that reorder or hide text are of the categories that are not printable."""
     assert unicodedata.category("\u202e") == "Cf"
     assert shown("\u202e") == "\\u202e"
+
+
+def supposed(path: Path, *options: str) -> dict[str, Any]:
+    arguments = ["explain", "--workspace", str(path), "--json", *options]
+    found: dict[str, Any] = json.loads(CliRunner().invoke(app, arguments).stdout)
+    return found
+
+
+def test_a_backup_beside_the_clients_and_more_memory(tmp_path: Path) -> None:
+    assert PROFILE.host is not None
+    small = replace(PROFILE.host, memory_bytes=GIB)
+    path = workspace(tmp_path / "p.db", replace(PROFILE, host=small))
+    plain, backup, memory = (
+        supposed(path),
+        supposed(path, "--beside", "data=100MiB/s"),
+        supposed(path, "--memory", "4GiB"),
+    )
+    assert backup["performance"]["tps"] < 0.95 * plain["performance"]["tps"]
+    assert memory["performance"]["tps"] > 1.05 * plain["performance"]["tps"]
+    with Workspace.open(path) as store:  # what was supposed is not kept
+        assert len(list(store.list("prediction"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--beside", "data"), "not a load beside the clients'"),
+        (("--beside", "data=1MiB/s:erased"), "not a load beside the clients'"),
+        (("--beside", "data=0MiB/s"), "nothing is asked"),
+        (("--beside", "data=fast"), "is not a bandwidth"),
+        (("--beside", "nowhere=1MiB/s"), "there is no volume nowhere"),
+        (("--memory", "lots"), "is not a size"),
+        (("--memory", "0MiB"), "no server runs without"),
+    ],
+)
+def test_what_cannot_be_supposed(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+    path = workspace(tmp_path / "p.db", PROFILE)
+    result = CliRunner().invoke(app, ["explain", "--workspace", str(path), *options])
+    assert isinstance(result.exception, UserError)
+    assert says in str(result.exception)
+    assert "write it like" in str(result.exception) or "use data" in str(result.exception)
+
+
+def test_another_memory_needs_a_host_that_was_seen(tmp_path: Path) -> None:
+    path = workspace(tmp_path / "p.db", replace(PROFILE, host=None))
+    result = CliRunner().invoke(app, ["explain", "--workspace", str(path), "--memory", "1GiB"])
+    assert isinstance(result.exception, UserError)
+    assert "which reads the present memory serves" in str(result.exception)

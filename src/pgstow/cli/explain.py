@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pgstow.model import Plan, Prediction, Profile, Reason
     from pgstow.planning import Why
 
+_BESIDE_HELP = "With a load beside the clients', such as a backup; may be repeated."
 _WHY_HELP = "Give the reasons for where one relation lies, such as shop.public.orders or orders."
 
 
@@ -25,17 +26,25 @@ def explain(
     horizon: Annotated[
         str | None, typer.Option(help="With the sizes after such a time, as 12mo or 90d.")
     ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="With so much memory, such as 64GiB.")
+    ] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option(metavar="VOLUME=RATE[:written]", help=_BESIDE_HELP)
+    ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
     """Predict throughput, latency, utilisation and price of a layout.
 
-    Examples: pgstow explain layout.toml; pgstow explain planned.toml --why orders
+    Examples: pgstow explain layout.toml; pgstow explain planned.toml --why orders;
+    pgstow explain --beside data=100MiB/s --memory 64GiB
     """
     from dataclasses import replace
 
     from pgstow import catalog, planning, prediction
     from pgstow.cli.catalog_sources import age_warnings, print_own_files
+    from pgstow.cli.explain_asked import cache_size, open_loads
     from pgstow.cli.output import print_json, print_warnings
     from pgstow.cli.plan_goal import horizon_seconds
     from pgstow.cli.workspace import (
@@ -58,8 +67,10 @@ def explain(
             warnings += planning.full_warnings(wanted, profile, rates, seconds)
             warnings += planning.growth_warnings(rates, seconds)
             profile = planning.grown(profile, rates, seconds)
-        predicted = prediction.predict(profile, wanted, rules)
+        loads, cache = open_loads(beside or ()), cache_size(memory, profile)
+        predicted = prediction.predict(profile, wanted, rules, open_loads=loads, cache=cache)
         doubts = (
+            *(planning.unknown_warnings(cache, profile) if cache is not None else ()),
             *age_warnings(rules, wanted.host),
             *planning.backup_warnings(wanted),
             *planning.evidence(profile),
@@ -68,7 +79,8 @@ def explain(
         predicted = replace(predicted, warnings=(*predicted.warnings, *warnings, *doubts))
         plan = store.latest("plan", Plan)
         reasons = why_of(why, predicted, profile, rules, plan) if why is not None else None
-        if seconds is None:  # what verify holds against measurements is of today
+        if seconds is None and not loads and cache is None:
+            # what verify holds against measurements is of today, and of what was observed
             store.add("prediction", predicted)
     if json:
         print_json(as_plain(predicted, profile, reasons) | {"user_files": rules.user_files})

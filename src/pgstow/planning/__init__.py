@@ -16,6 +16,7 @@ from pgstow.planning.growth import (
     growth_needed,
     growth_warnings,
 )
+from pgstow.planning.memory import cache_of, unknown_warnings
 from pgstow.planning.planner import plan
 from pgstow.planning.selection import select, select_one
 from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why
@@ -37,6 +38,7 @@ __all__ = [
     "age_evidence",
     "backup_warnings",
     "baseline",
+    "cache_of",
     "changes",
     "compare",
     "contents",
@@ -50,5 +52,6 @@ __all__ = [
     "plan",
     "select",
     "select_one",
+    "unknown_warnings",
     "why",
 ]

@@ -1,6 +1,6 @@
 """Another instance's memory: what its caches would leave for the devices to read."""
 
-from pgstow.model import HostSpec, Profile, Warning
+from pgstow.model import HostSpec, Profile, UserError, Warning
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.prediction import CacheSize, Workload
 from pgstow.units import format_size
@@ -27,20 +27,36 @@ def cache_on(profile: Profile, instance: str | None, catalog: PlanningCatalog) -
     return CacheSize(round(present * _CACHE_SHARE), round(wanted * _CACHE_SHARE))
 
 
+def cache_of(memory_bytes: int, profile: Profile) -> CacheSize:
+    """The cache there is and that of another memory.
+
+    Raises UserError where the host was not seen: its device reads are then not known.
+    """
+    if profile.host is None:
+        raise UserError(
+            "the profile does not say which reads the present memory serves",
+            "observe on the server's own machine to ask about another memory",
+        )
+    present = profile.host.memory_bytes
+    return CacheSize(round(present * _CACHE_SHARE), round(memory_bytes * _CACHE_SHARE))
+
+
 def is_known(cache: CacheSize, profile: Profile) -> bool:
     """Whether misses say what the cache would do: not where all data fit now and then do not."""
     stored = sum(relation.size_bytes for relation in profile.server.relations)
     return not cache.wanted_bytes < stored <= cache.present_bytes
 
 
-def unknown_warnings(cache: CacheSize) -> tuple[Warning, ...]:
-    """What is not known of a memory that no longer holds all data."""
+def unknown_warnings(cache: CacheSize, profile: Profile) -> tuple[Warning, ...]:
+    """What is not known of a memory that no longer holds all data; none where it is known."""
+    if is_known(cache, profile):
+        return ()
     now, then = _sizes(cache)
     return (
         Warning(
             "other-memory",
             f"{now} of memory hold all data and {then} would not: how many more reads that means "
-            "the profile cannot say, and the plan is without them",
+            "the profile cannot say, and they are left out",
             "plan for an instance with as much memory, or measure there with pgstow verify",
         ),
     )

@@ -72,7 +72,7 @@ def case_of(
         predictor = Predictor(profile, catalog)
     cache = cache_on(profile, goal.instance, catalog)
     if cache is not None and not is_known(cache, profile):
-        warnings += unknown_warnings(cache)
+        warnings += unknown_warnings(cache, profile)
     elif cache is not None:
         predictor = predictor.remembering(cache)
         warnings += memory_warnings(cache, predictor.workload, workload_of(profile))

@@ -49,3 +49,23 @@ def test_the_command_line_starts_light() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert HEAVY & set(json.loads(loaded.stdout)) == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("catalog", "price", "gp3"), "Missing option '--size'; see pgstow catalog price --help"),
+        (("nosuch",), "No such command 'nosuch'; see pgstow --help"),
+        (("explain", "--nosuch"), "see pgstow explain --help"),
+        (("plan", "--headroom", "7"), "see pgstow plan --help"),
+    ],
+)
+def test_a_misused_command_line_is_one_line(arguments: tuple[str, ...], says: str) -> None:
+    program = "from pgstow.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("pgstow: ")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -62,6 +62,20 @@ def _options(
     """Measure, plan, move and prove the storage of a PostgreSQL server."""
 
 
+_UsageError: Any = typer.BadParameter.__base__  # typer does not export it
+
+
+def _misused(error: Any) -> int:
+    """Say in one line what the command line has wrong; of a bare group, its help."""
+    message = " ".join(error.format_message().split())
+    path = error.ctx.command_path if error.ctx else "pgstow"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        print(f"pgstow: {message.rstrip('.')}; see {path} --help", file=sys.stderr)
+    return 2
+
+
 def main() -> None:
     """Run the command line; the program's entry point."""
     debug = "--debug" in sys.argv
@@ -70,13 +84,15 @@ def main() -> None:
     # Ended by another program, it cleans up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
-        app(standalone_mode=True)
+        sys.exit(app(prog_name="pgstow", standalone_mode=False))
+    except _UsageError as error:
+        sys.exit(_misused(error))
     except PgstowError as error:
         if debug:
             raise
         print(f"pgstow: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         print("pgstow: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

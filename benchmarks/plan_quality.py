@@ -32,7 +32,7 @@ import placement_samples
 
 CASES, QUICK_CASES = 40, 8
 TYPES = ("gp3", "gp2", "io1", "io2", "st1", "sc1")
-TYPES_MAX, RELATIONS = 4, (4, 9)
+TYPES_MAX = 4
 CHUNK = 1 << 18  # assignments priced at a time
 _SAME = 1e-6  # of the price
 

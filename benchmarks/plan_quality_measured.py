@@ -13,28 +13,22 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import prediction_record
-from prediction_cases import CALIBRATION, CASES, Case
+from prediction_cases import CALIBRATION, CASES, Case, treatment
 from pydantic import TypeAdapter
 
 from pgstow import catalog, planning
 from pgstow.cli import bench_volumes
 from pgstow.experiment.conduct import Conduct
-from pgstow.experiment.targets import EmulatedTarget
-from pgstow.experiment.workloads import generator
-from pgstow.host import installations
 from pgstow.model import (
     Goal,
     HostSpec,
     Layout,
     Outcome,
     Profile,
-    Schedule,
-    ServerChoice,
-    Treatment,
 )
+from pgstow.planning.search import CENT
 
 DATA = Path(__file__).parent / "data"
 PROFILES, RESULTS = DATA / "prediction.json", DATA / "plan_quality.json"
@@ -42,8 +36,6 @@ WORKLOADS = ("tpcb", "read", "insert", "scan", "index")
 BUDGET_USD = 12.0  # half as much again as the data's volume costs without anything provisioned
 PLAN = "pgstow"
 LIMIT_MEDIAN, LIMIT_EACH = 1.15, 1.0
-_SLACK_S = 60.0
-_CENT = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +112,7 @@ def offers(case: Case) -> list[Bought]:
         if row.layout is None or row.prediction is None:
             continue
         usd = row.prediction.performance.usd_month
-        if usd is None or usd > BUDGET_USD + _CENT:
+        if usd is None or usd > BUDGET_USD + CENT:
             continue
         layout = replace(row.layout, postgres=replace(row.layout.postgres, settings=()))
         tps = row.prediction.performance.tps
@@ -141,40 +133,17 @@ def recorded(case: Case) -> Profile:
 
 
 def measure(case: Case, layout: Layout) -> Outcome:
-    """One trial: fresh volumes, caches filled without limits, then measured with them."""
-    target = EmulatedTarget(make_volumes=bench_volumes.make)
+    """One trial."""
     conduct = Conduct()
-    wanted = Treatment(
-        levels=(("workload", case.name),),
-        workload=case.workload,
-        data=case.data,
-        schedule=Schedule(case.duration_s, case.filling_s + case.settle_s, "cold"),
-        server=ServerChoice(18, case.settings, case.memory),
-        layout=layout,
-    )
-
-    def make(choice: Any, data: Any) -> Any:
-        bindir = installations.newest_bindir()
-        return generator(choice, data, bindir=bindir, scripts_directory=None)
-
-    load = make(case.workload, case.data)
-    load.check()
-    target.prepare([wanted], make, conduct)
-    with target.ready(wanted, make, conduct) as ready:
-        running_s = case.filling_s + case.settle_s + case.duration_s + _SLACK_S
-        with load.start(
-            ready.dsn, duration_s=running_s, log_directory=ready.log_directory, seed=7
-        ) as running:
-            ready.note_clients(running.pids())
-            conduct.sleep(case.filling_s, "filling the caches")
-            ready.begin()
-            conduct.sleep(case.settle_s, "settling")
-            began_at = time.time()
-            conduct.sleep(case.duration_s, "measuring")
-            ended_at = time.time()
-            running.stop()
-            outcome: Outcome = running.outcome(began_at, ended_at)
-            return outcome
+    wanted = treatment(case, "bought", layout)
+    with prediction_record.settled(case, wanted, bench_volumes.make(), conduct) as trial:
+        _, _, running = trial
+        began_at = time.time()
+        conduct.sleep(case.duration_s, "measuring")
+        ended_at = time.time()
+        running.stop()
+        outcome: Outcome = running.outcome(began_at, ended_at)
+        return outcome
 
 
 def _say(one: Measured) -> None:
@@ -186,10 +155,7 @@ def _say(one: Measured) -> None:
 
 
 def _volumes(layout: Layout) -> str:
-    return " + ".join(
-        f"{volume.stripes} × {volume.type}" if volume.stripes > 1 else volume.type
-        for volume in layout.volumes
-    )
+    return " + ".join(volume.kind for volume in layout.volumes)
 
 
 def report(results: list[Measured], *, is_json: bool) -> int:

@@ -120,15 +120,15 @@ LAYOUTS = {
 _ORDER = (CALIBRATION, "one", "wal-apart", "io2", "gp2-ending", "capped", "stripe-4", "hdd")
 
 
-def treatment(case: Case, layout: str) -> Treatment:
-    """A case on a layout, as the experiments' targets take it."""
+def treatment(case: Case, name: str, layout: Layout) -> Treatment:
+    """A case on a layout, as the experiments' targets take it; the layout's name is its level."""
     return Treatment(
-        levels=(("workload", case.name), ("layout", layout)),
+        levels=(("workload", case.name), ("layout", name)),
         workload=case.workload,
         data=case.data,
         schedule=Schedule(case.duration_s, case.filling_s + case.settle_s, "cold"),
         server=ServerChoice(18, case.settings, case.memory),
-        layout=LAYOUTS[layout],
+        layout=layout,
     )
 
 

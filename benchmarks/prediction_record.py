@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prediction_cases import Case, treatment
+from prediction_cases import LAYOUTS, Case, treatment
 from pydantic import TypeAdapter
 
 from pgstow import catalog, emulate, observe
@@ -26,7 +26,7 @@ from pgstow.experiment.targets import EmulatedTarget
 from pgstow.experiment.targets.target import Ready
 from pgstow.experiment.workloads import generator
 from pgstow.host import cpu, installations
-from pgstow.model import Instruments, Layout, Outcome, Profile, Volume
+from pgstow.model import Instruments, Layout, Outcome, Profile, Treatment, Volume
 from pgstow.postgres import connect
 
 VERSION = 1
@@ -141,11 +141,15 @@ class _Volumes(bench_volumes.EmulatedVolumes):
             self.limited_at = time.monotonic()
 
 
-def record(case: Case, layout: str, conduct: Conduct) -> Record:
-    """Run one combination."""
-    volumes = _Volumes()
+@contextmanager
+def settled(
+    case: Case, wanted: Treatment, volumes: bench_volumes.EmulatedVolumes, conduct: Conduct
+) -> Iterator[tuple[Ready, Any, Any]]:
+    """A trial ready to be measured, its load and that as it runs.
+
+    On fresh volumes, the caches filled without limits, then settled with them.
+    """
     target = EmulatedTarget(make_volumes=lambda: volumes)
-    wanted = treatment(case, layout)
 
     def make(choice: Any, data: Any) -> Any:
         bindir = installations.newest_bindir()
@@ -154,7 +158,6 @@ def record(case: Case, layout: str, conduct: Conduct) -> Record:
     load = make(case.workload, case.data)
     load.check()
     target.prepare([wanted], make, conduct)
-    assert wanted.layout is not None
     with target.ready(wanted, make, conduct) as ready:
         running_s = case.filling_s + case.settle_s + case.duration_s + _SLACK_S
         with load.start(
@@ -164,15 +167,23 @@ def record(case: Case, layout: str, conduct: Conduct) -> Record:
             conduct.sleep(case.filling_s, "filling the caches")
             ready.begin()
             conduct.sleep(case.settle_s, "settling")
-            watched = _watch(case, ready, running, conduct)
-            running.stop()
-            outcome = running.outcome(watched.began_at, watched.ended_at)
+            yield ready, load, running
+
+
+def record(case: Case, layout: str, conduct: Conduct) -> Record:
+    """Run one combination."""
+    volumes = _Volumes()
+    chosen = LAYOUTS[layout]
+    with settled(case, treatment(case, layout, chosen), volumes, conduct) as (ready, load, running):
+        watched = _watch(case, ready, running, conduct)
+        running.stop()
+        outcome = running.outcome(watched.began_at, watched.ended_at)
         versions = asdict(build(ready.server_version, load.version()))
     elapsed_s = volumes.limited_at - volumes.made_at
     return Record(
         workload=case.name,
         layout_name=layout,
-        layout=_with_credits(wanted.layout, elapsed_s),
+        layout=_with_credits(chosen, elapsed_s),
         settings=case.settings,
         memory_bytes=case.memory,
         clients=case.workload.clients,

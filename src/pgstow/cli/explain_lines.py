@@ -7,7 +7,7 @@ from pgstow.cli.names import fitted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgstow.model import LatencyMs, Layout, Prediction, Profile, Volume, VolumeLoad
+    from pgstow.model import LatencyMs, Prediction, Profile, Volume, VolumeLoad
     from pgstow.planning import Contents, Share
 
 _LEAST_NAME = 24  # columns: less of a name says nothing
@@ -28,15 +28,6 @@ def lines(
             yield _share(share, loads[volume.name], width)
         if not held.shares:
             yield "        ->  nothing"
-
-
-def data_and_wal(layout: "Layout", volume: str) -> str:
-    """What of the server itself is on a volume."""
-    place = layout.postgres
-    parts = ["data directory"] if place.data == volume else []
-    parts += ["pg_wal"] if place.wal == volume else []
-    parts += ["temporary files"] if volume in (place.temp or (place.data,)) else []
-    return ", ".join(parts)
 
 
 def _head(prediction: "Prediction") -> "Iterator[str]":

@@ -59,10 +59,7 @@ def _row(row: "Compared") -> tuple[str, ...]:
         "not known" if commit is None else f"{commit:.2f} ms",
         format_usd(speed.usd_month),
         format_usd(speed.usd_per_1000_tps),
-        ", ".join(
-            f"{volume.stripes} × {volume.type}" if volume.stripes > 1 else volume.type
-            for volume in row.layout.volumes
-        ),
+        ", ".join(volume.kind for volume in row.layout.volumes),
         ", ".join(row.missed) or "nothing",
     )
 

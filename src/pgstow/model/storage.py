@@ -106,6 +106,11 @@ class Volume:
             )
 
     @property
+    def kind(self) -> str:
+        """Its type with its stripes, as a person would say it: ``gp3``, ``5 × gp3``."""
+        return f"{self.stripes} × {self.type}" if self.stripes > 1 else self.type
+
+    @property
     def total_bytes(self) -> Bytes:
         """The array's usable size: every member's."""
         return Bytes(self.size_bytes * self.stripes)

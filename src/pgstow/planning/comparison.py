@@ -16,12 +16,11 @@ from pgstow.planning.baselines import RULES, Rule, bought, ground, layout
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.planner import case_of
-from pgstow.planning.search import TPS_TOLERANCE, Planner
+from pgstow.planning.search import CENT, TPS_TOLERANCE, Planner, highest
 
 _BISECTIONS = 14
 _STEPS, _STEP = 5, 0.08  # of speeds under the fastest for a budget
 _VOLUMES_MAX = 16
-_CENT = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class _Rules:
         every = [self._at(rule, fastest * (1 - _STEP * step)) for step in range(_STEPS)]
         # whole IOPS and MiB/s may be a few cents dearer than what was searched for
         kept = [
-            one for one in every if (one[1].performance.usd_month or 0.0) <= self._most_usd + _CENT
+            one for one in every if (one[1].performance.usd_month or 0.0) <= self._most_usd + CENT
         ]
         every = kept or every
         best = max(prediction.performance.tps for _, prediction in every)
@@ -131,16 +130,12 @@ class _Rules:
     def _fastest(self, rule: Rule, budget: float) -> float:
         """The highest throughput whose volumes the budget is good for, by bisection."""
         work = self.planner.workload
-        high: float = work.cores / max(1e-9, work.cpu_us / 1e6) * (1 - self.goal.headroom)
-        high = min(high, work.clients / max(1e-6, (work.cpu_us + work.think_us) / 1e6))
-        low: float = high * 2.0**-_BISECTIONS
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            if bought(rule, ground(self.planner, middle)).usd_month <= budget:
-                low = middle
-            else:
-                high = middle
-        return low
+        most = min(work.tps_of_cores * (1 - self.goal.headroom), work.tps_of_clients)
+
+        def is_affordable(tps: float) -> bool:
+            return bought(rule, ground(self.planner, tps)).usd_month <= budget
+
+        return highest(most * 2.0**-_BISECTIONS, most, _BISECTIONS, is_affordable)
 
     def missed(self, seen: Prediction) -> tuple[str, ...]:
         """The wishes that a prediction does not meet."""
@@ -154,5 +149,5 @@ class _Rules:
         return tuple(
             name
             for name, value, limit in wishes
-            if value is not None and limit is not None and value > limit + _CENT
+            if value is not None and limit is not None and value > limit + CENT
         )

@@ -17,7 +17,7 @@ from pgstow.planning.placement import (
 )
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.planner import case_of, clients_for
-from pgstow.planning.search import Planner, Tightening
+from pgstow.planning.search import Planner, Tightening, highest
 
 POINTS = 30
 _SLOWEST = 0.5  # of the observed throughput
@@ -145,17 +145,10 @@ def _price(problem: PlacementProblem, placed: Placed) -> float:
 
 def _fastest(curve: _Curve, slowest: float) -> float:
     """The highest speed that some layout reaches, by bisection."""
-    work, headroom = curve.planner.workload, curve.planner.goal.headroom
-    low, high = slowest, work.cores / max(1e-9, work.cpu_us / 1e6) * (1 - headroom)
-    if curve.at(high) is not None:
-        return high
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if curve.at(middle) is None:
-            high = middle
-        else:
-            low = middle
-    return low
+    most = curve.planner.workload.tps_of_cores * (1 - curve.planner.goal.headroom)
+    if curve.at(most) is not None:
+        return most
+    return highest(slowest, most, _BISECTIONS, lambda tps: curve.at(tps) is not None)
 
 
 def _without_luck(points: list[FrontierPoint]) -> list[FrontierPoint]:

@@ -173,8 +173,7 @@ def fastest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn) -> Chosen |
 def _most_tps(planner: Planner) -> float:
     """What the cores, the clients and the machine's cap allow on any volumes."""
     work, used = planner.workload, 1 - planner.goal.headroom
-    limits = [work.cores / max(1e-9, work.cpu_us / 1e6) * used]
-    limits.append(work.clients / max(1e-6, (work.cpu_us + work.think_us) / 1e6))
+    limits = [work.tps_of_cores * used, work.tps_of_clients]
     asked = float(planner.demands.demand[:, READS:].sum())
     if (
         planner.cap.iops is not None

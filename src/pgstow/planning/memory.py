@@ -41,15 +41,10 @@ def cache_of(memory_bytes: int, profile: Profile) -> CacheSize:
     return CacheSize(round(present * _CACHE_SHARE), round(memory_bytes * _CACHE_SHARE))
 
 
-def is_known(cache: CacheSize, profile: Profile) -> bool:
-    """Whether misses say what the cache would do: not where all data fit now and then do not."""
-    stored = sum(relation.size_bytes for relation in profile.server.relations)
-    return not cache.wanted_bytes < stored <= cache.present_bytes
-
-
 def unknown_warnings(cache: CacheSize, profile: Profile) -> tuple[Warning, ...]:
-    """What is not known of a memory that no longer holds all data; none where it is known."""
-    if is_known(cache, profile):
+    """What misses do not say: where all data fit now and then would not. None elsewhere."""
+    stored = sum(relation.size_bytes for relation in profile.server.relations)
+    if not cache.wanted_bytes < stored <= cache.present_bytes:
         return ()
     now, then = _sizes(cache)
     return (

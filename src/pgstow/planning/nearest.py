@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgstow.model import Goal, HostCap, InfeasibleError
 from pgstow.planning.placement.moving import place_within
-from pgstow.planning.search import Found, Planner, Tightening, cheapest
+from pgstow.planning.search import Found, Planner, Tightening, cheapest, highest
 
 _BISECTIONS = 10
 _SHARES = (1.0, 0.97, 0.93, 0.85, 0.7, 0.5)  # of the programme's throughput, tried by simulation
@@ -145,13 +145,11 @@ def _nearest(planner: Planner, tps: float, with_goal: Relaxed) -> Iterator[str]:
 
 def _most(planner: Planner, tps: float) -> Found | None:
     """The highest throughput under ``tps`` that is met with all else the goal says."""
-    low, high = 0.0, tps
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        if planner.solve(middle, Tightening()) is not None:
-            low = middle
-        else:
-            high = middle
+
+    def is_placed(tps: float) -> bool:
+        return planner.solve(tps, Tightening()) is not None
+
+    low = highest(0.0, tps, _BISECTIONS, is_placed)
     for share in _SHARES:
         found = cheapest(planner, low * share) if low > 0 else None
         if found is not None:

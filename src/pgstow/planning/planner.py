@@ -31,7 +31,7 @@ from pgstow.planning.instances import (
     worth_trying,
 )
 from pgstow.planning.managed import managed_candidates, managed_reasons, managed_warnings
-from pgstow.planning.memory import cache_on, is_known, memory_warnings, unknown_warnings
+from pgstow.planning.memory import cache_on, memory_warnings, unknown_warnings
 from pgstow.planning.nearest import infeasible, over_budget, too_slow
 from pgstow.planning.pins import Pins, check_prices, pins_of
 from pgstow.planning.problem import demands_of
@@ -71,9 +71,9 @@ def case_of(
         profile = grown(profile, rates, goal.horizon_s)
         predictor = Predictor(profile, catalog)
     cache = cache_on(profile, goal.instance, catalog)
-    if cache is not None and not is_known(cache, profile):
-        warnings += unknown_warnings(cache, profile)
-    elif cache is not None:
+    unknown = () if cache is None else unknown_warnings(cache, profile)
+    warnings += unknown
+    if cache is not None and not unknown:
         predictor = predictor.remembering(cache)
         warnings += memory_warnings(cache, predictor.workload, workload_of(profile))
     return Case(profile, goal, catalog, predictor, present, warnings)

@@ -6,6 +6,7 @@ solved again. The bound comes from the programme before any tightening, so the g
 all that tightening and rounding cost.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,6 +34,7 @@ _BISECTIONS = 7  # to 0.8 % of the range: the steps below it are 5 %
 _STEPS, _STEP = 8, 0.05
 _BUSY = 0.9  # a volume used this much is what holds the clients up, not its latency
 _LESS_WAITING, _LEAST_WAITING = 0.02, 0.25  # how much less each time: twice as much, to a quarter
+CENT = 0.005  # dollars that a price may be over a budget: it is rounded
 TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
 
 
@@ -65,7 +67,7 @@ class Planner:
     cap: HostCap
     demands: Demands
     allowed: Allowed
-    checked: dict[Layout, Prediction] = field(default_factory=dict)
+    checked: dict[Layout, Prediction] = field(default_factory=dict, init=False)
 
     def problem(self, tps: float, tight: Tightening) -> PlacementProblem | None:
         """The programme for a wanted TPS; None where the clients cannot reach it."""
@@ -128,9 +130,27 @@ class Found:
     tight: Tightening
 
 
+def highest(low: float, high: float, rounds: int, reaches: Callable[[float], bool]) -> float:
+    """The highest speed between two that is reached, by bisection; ``low`` where none is."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        if reaches(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 def cheapest(planner: Planner, tps: float) -> Found | None:
-    """Solve, check, tighten, until the simulator agrees; None where no attempt met the goal."""
-    tight = Tightening()
+    """The cheapest layout for a TPS that the simulator agrees to; None where no attempt did."""
+    return _met(planner, tps, Tightening(), budget=None)
+
+
+def _met(planner: Planner, tps: float, tight: Tightening, budget: float | None) -> Found | None:
+    """Solve, check, tighten, until the simulator agrees; None where no attempt met the goal.
+
+    With a budget what costs more is none, and the TPS is the programme's alone.
+    """
     bound: float | None = None
     for _ in range(_ATTEMPTS):
         problem = planner.problem(tps, tight)
@@ -140,8 +160,11 @@ def cheapest(planner: Planner, tps: float) -> Found | None:
         bound = solution.bound_usd if bound is None else bound
         layout = layout_of(planner.base, solution)
         prediction = planner.check(layout)
+        price = prediction.performance.usd_month
+        if budget is not None and (price is None or price > budget + CENT):
+            return None
         found = Found(layout, prediction, solution, problem, bound, tps, tight)
-        tighter = _tighten(planner, found)
+        tighter = _tighten(planner, found if budget is None else replace(found, tps=0.0))
         if tighter is None:
             return found
         tight = tighter
@@ -198,16 +221,14 @@ def fastest(planner: Planner, budget: float) -> Found | None:
     the layouts whose simulated TPS is as good as the best one's, the cheapest is taken.
     """
     work = planner.workload
-    low = 0.0
-    high = work.cores / max(1e-9, work.cpu_us / 1e6)  # nothing that is bought keeps processors free
-    high = min(high, work.clients / max(1e-6, (work.cpu_us + work.think_us) / 1e6))
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        solution = planner.solve(middle, Tightening())
-        if solution is not None and solution.usd_month <= budget:
-            low = middle
-        else:
-            high = middle
+
+    def is_affordable(tps: float) -> bool:
+        solution = planner.solve(tps, Tightening())
+        return solution is not None and solution.usd_month <= budget
+
+    # No headroom of the processors: nothing that is bought keeps them free.
+    most = min(work.tps_of_cores, work.tps_of_clients)
+    low = highest(0.0, most, _BISECTIONS, is_affordable)
     if low <= 0:
         return None
     steps = [low * (1 - _STEP * number) for number in range(_STEPS)]
@@ -221,32 +242,10 @@ def fastest(planner: Planner, budget: float) -> Found | None:
 
 def _with_wal_apart(planner: Planner, tps: float, budget: float) -> list[Found]:
     """The cheapest layout for a TPS, and the cheapest with the WAL apart; the former's bound."""
-    found = _within(planner, tps, budget, Tightening())
+    found = _met(planner, tps, Tightening(), budget)
     if found is None:
         return []
     if found.tight.is_wal_alone:
         return [found]
-    apart = _within(planner, tps, budget, Tightening(is_wal_alone=True))
+    apart = _met(planner, tps, Tightening(is_wal_alone=True), budget)
     return [found] if apart is None else [found, replace(apart, bound_usd=found.bound_usd)]
-
-
-def _within(planner: Planner, tps: float, budget: float, tight: Tightening) -> Found | None:
-    """The cheapest layout for a TPS if it keeps to the budget and the latencies wished."""
-    bound: float | None = None
-    for _ in range(_ATTEMPTS):
-        problem = planner.problem(tps, tight)
-        solution = None if problem is None else planner.solved(problem)
-        if solution is None or problem is None:
-            return None
-        bound = solution.bound_usd if bound is None else bound
-        layout = layout_of(planner.base, solution)
-        prediction = planner.check(layout)
-        price = prediction.performance.usd_month
-        if price is None or price > budget + 0.005:
-            return None
-        found = Found(layout, prediction, solution, problem, bound, tps, tight)
-        tighter = _tighten(planner, replace(found, tps=0.0))
-        if tighter is None:
-            return found
-        tight = tighter
-    return None

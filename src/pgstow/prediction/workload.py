@@ -58,6 +58,16 @@ class Workload:
         """Random device reads of one transaction."""
         return sum(r.reads for r in self.relations)
 
+    @property
+    def tps_of_cores(self) -> float:
+        """What the processors do on any volumes, all of them busy."""
+        return self.cores / max(1e-9, self.cpu_us / 1e6)
+
+    @property
+    def tps_of_clients(self) -> float:
+        """What the clients ask for where they wait for nothing."""
+        return self.clients / max(1e-6, (self.cpu_us + self.think_us) / 1e6)
+
 
 def places(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
     """Where a layout puts each relation; what belongs to a table's TOAST lies with the table."""

@@ -4,7 +4,8 @@
 
 Each study's newest finished run with profile full becomes docs/studies/NAME.json, with the machine,
 versions, seed and every trial; its tables replace what stands between ``<!-- NAME -->`` and
-``<!-- /NAME -->`` in docs/studies.md.
+``<!-- /NAME -->`` in docs/studies.md, and each study's first claim what is between
+``<!-- first claims -->`` and ``<!-- /first claims -->``.
 """
 
 import json
@@ -21,6 +22,7 @@ from pgstow.workspace import Workspace
 
 DOCS = Path(__file__).parent.parent / "docs"
 CONFIDENCE = 0.99
+CLAIM = ("the claim", "published", "measured", f"{CONFIDENCE:.0%} interval", "verdict")
 FIGURES = ("trials", "TPS", "", "mean ms", "p99 ms", "$/month", "$/1,000 TPS")
 
 
@@ -30,6 +32,7 @@ def main() -> None:
     text = page.read_text()
     with Workspace.open(Path(sys.argv[1]), create=False) as store:
         runs = [run for run in store.runs.list() if run.profile == "full" and run.is_complete]
+        first: dict[str, Sequence[str]] = {}
         for run in {run.name: run for run in runs}.values():
             experiment, trials = store.runs.experiment(run.id), store.runs.trials(run.id)
             # compact: most of it is numbers that nobody reads
@@ -37,7 +40,10 @@ def main() -> None:
             exported = json.dumps(plain, separators=(",", ":")) + "\n"
             (DOCS / f"studies/{run.name}.json").write_text(exported)
             text = _filled(text, run.name, "\n".join(_tables(experiment, trials)))
+            first |= {run.name: claim for claim in list(_claims(experiment, trials))[:1]}
             print(f"{run.name}: {len(trials)} trials")
+    rows = [(name, *first[name]) for name in sorted(first)]
+    text = _filled(text, "first claims", "\n".join(_table(("experiment", *CLAIM), rows)))
     page.write_text(text)
 
 
@@ -62,15 +68,12 @@ def _tables(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[str]:
         (*factors, *FIGURES),
         [cells(row, factors) for row in statistics.summaries(experiment, trials, CONFIDENCE)],
     )
-    if experiment.study is not None:
-        yield from _table(
-            ("the claim", "published", "measured", f"{CONFIDENCE:.0%} interval", "verdict"),
-            list(_claims(experiment.study, experiment, trials)),
-        )
+    yield from _table(CLAIM, list(_claims(experiment, trials)))
 
 
-def _claims(study: str, experiment: Experiment, trials: Sequence[Trial]) -> Iterator[Sequence[str]]:
-    held = statistics.hold_against(read_study(study), experiment, trials, CONFIDENCE)
+def _claims(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[Sequence[str]]:
+    assert experiment.study is not None, "a study's experiment"
+    held = statistics.hold_against(read_study(experiment.study), experiment, trials, CONFIDENCE)
     for one in held.claims:
         interval, ratio = one.ratio_interval, one.ratio
         yield (

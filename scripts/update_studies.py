@@ -40,7 +40,7 @@ def main() -> None:
             exported = json.dumps(plain, separators=(",", ":")) + "\n"
             (DOCS / f"studies/{run.name}.json").write_text(exported)
             text = _filled(text, run.name, "\n".join(_tables(experiment, trials)))
-            first |= {run.name: claim for claim in list(_claims(experiment, trials))[:1]}
+            first[run.name] = next(_claims(experiment, trials))
             print(f"{run.name}: {len(trials)} trials")
     rows = [(name, *first[name]) for name in sorted(first)]
     text = _filled(text, "first claims", "\n".join(_table(("experiment", *CLAIM), rows)))

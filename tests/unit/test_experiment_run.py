@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pgstow.experiment import builds, design
 from pgstow.experiment.builds import Builds
+from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.run import plan, run
 from pgstow.experiment.timetable import PlannedTrial, Timetable, scheduled_s
 from pgstow.model import Experiment, Schedule, ServerChoice, ServerError, Trial, UserError
@@ -236,3 +237,19 @@ def test_treatments_side_by_side_take_the_time_of_the_longest() -> None:
     ]
     table = Timetable(planned, None, side_by_side=True)
     assert table.left_s() == pytest.approx(20.0 + design.SET_UP_S)
+
+
+def test_progress_is_told_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("pgstow.experiment.conduct.time.monotonic", lambda: now[0])
+    said: list[str] = []
+    hear = Conduct(said.append).progress("loading pgbench")
+    now[0] = 130.0
+    for done, total in ((0, 400), (100, 400), (400, 400), (5, 0)):
+        hear(done, total)
+    assert said == [
+        "loading pgbench",
+        "loading pgbench (25%, 1 min 30 s left)",
+        "loading pgbench",
+        "loading pgbench",
+    ]

@@ -1,4 +1,4 @@
-"""``pgstow bench run``, ``load``, ``load-and-run``: an experiment, from its file to a table."""
+"""``pgstow bench run``: an experiment, from its file to a table."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,9 +56,6 @@ Secret = Annotated[
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Begin a new run, also where one is unfinished.")
 ]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Drop tables of these names that are there already.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +93,16 @@ def run(
 
     Example: sudo pgstow bench run wal-split --until ci=2%
     """
-    experiment = _experiment(name, profile, only, blocks)
+    experiment = experiment_of(name, profile, only, blocks)
     if dry_run:
-        _print_plan(experiment, workspace, json)
+        print_plan(experiment, _done(workspace, experiment), json)
         return
-    _run(
+    run_to_end(
         Wish(
             experiment,
             _target(experiment, directory, secret),
-            _tools(name),
-            _half_width(until),
+            tools_of(name),
+            half_width_of(until),
             fresh,
             workspace,
             json,
@@ -113,48 +110,7 @@ def run(
     )
 
 
-@commands.command()
-def load(
-    name: Name,
-    *,
-    profile: Profile = "quick",
-    only: Only = None,
-    secret: Secret = None,
-    replace_tables: Replace = False,
-) -> None:
-    """Make an experiment's tables on the servers that it names, and run nothing.
-
-    Example: pgstow bench load dlv.toml
-    """
-    experiment = _experiment(name, profile, only, None)
-    _load(experiment, _server_target(experiment, secret), _tools(name), replace_tables)
-
-
-@commands.command("load-and-run")
-def load_and_run(
-    name: Name,
-    *,
-    profile: Profile = "quick",
-    only: Only = None,
-    blocks: Blocks = None,
-    until: Until = None,
-    secret: Secret = None,
-    replace_tables: Replace = False,
-    workspace: options.Workspace = options.DEFAULT_WORKSPACE,
-    json: options.Json = False,
-) -> None:
-    """Make an experiment's tables on the servers that it names, then run it.
-
-    Example: pgstow bench load-and-run dlv.toml --blocks 5
-    """
-    experiment = _experiment(name, profile, only, blocks)
-    target, tools = _server_target(experiment, secret), _tools(name)
-    half_width = _half_width(until)
-    _load(experiment, target, tools, replace_tables)
-    _run(Wish(experiment, target, tools, half_width, True, workspace, json))
-
-
-def _experiment(
+def experiment_of(
     name: str, profile: str, only: list[str] | None, blocks: int | None
 ) -> "Experiment":
     from pgstow.experiment_file import read_experiment, select
@@ -171,7 +127,7 @@ def _experiment(
     return experiment if blocks is None else replace(experiment, blocks=blocks)
 
 
-def _half_width(until: str | None) -> float | None:
+def half_width_of(until: str | None) -> float | None:
     if until is None:
         return None
     kind, _, percent = until.partition("=")
@@ -194,7 +150,7 @@ def _target(
         if directory:
             what = f"experiment {experiment.name} runs on servers that are there"
             raise UserError(f"--directory: {what}", "leave it out")
-        return _server_target(experiment, secret)
+        return server_target(experiment, secret)
     if secret:
         what = f"experiment {experiment.name} makes its own servers, which have no passwords"
         raise UserError(f"--secret: {what}", "leave it out")
@@ -212,7 +168,7 @@ def _target(
     return DirectoryTarget(directories=tuple(places))
 
 
-def _server_target(experiment: "Experiment", secret: list[str] | None) -> "ServerTarget":
+def server_target(experiment: "Experiment", secret: list[str] | None) -> "ServerTarget":
     from pgstow.experiment.targets import ServerTarget
 
     if experiment.target != "server":
@@ -229,7 +185,7 @@ def _server_target(experiment: "Experiment", secret: list[str] | None) -> "Serve
     return ServerTarget(secrets=tuple(secrets))
 
 
-def _tools(name: str) -> "Tools":
+def tools_of(name: str) -> "Tools":
     from pgstow.experiment.instruments import Recorder
     from pgstow.experiment.trial import Tools
     from pgstow.experiment.workloads import generator
@@ -238,18 +194,7 @@ def _tools(name: str) -> "Tools":
     return Tools(generator, Recorder, find_experiment(name).absolute().parent)
 
 
-def _load(
-    experiment: "Experiment", target: "ServerTarget", tools: "Tools", replace_tables: bool
-) -> None:
-    from pgstow.cli import output
-    from pgstow.experiment.conduct import Conduct
-
-    with output.error_console().status("loading") as shown:
-        conduct = Conduct(shown.update)
-        target.load(experiment, tools.generator, conduct, replace=replace_tables)
-
-
-def _run(wish: Wish) -> None:
+def run_to_end(wish: Wish) -> None:
     from pgstow.cli.bench_show import print_run
     from pgstow.workspace import Workspace
 
@@ -356,22 +301,30 @@ def _progress(experiment: "Experiment") -> "Iterator[Callable[[float, float, str
         yield update
 
 
-def _print_plan(experiment: "Experiment", workspace: Path, json: bool) -> None:
-    """The trials to come, in their order, and how long they will take."""
+def _done(workspace: Path, experiment: "Experiment") -> "tuple[Trial, ...]":
+    """The trials of the run that would be gone on with."""
+    from pgstow.workspace import Workspace
+
+    if not workspace.exists():
+        return ()
+    with Workspace.open(workspace, create=False) as store:
+        number = store.runs.latest(experiment)
+        return () if number is None else store.runs.trials(number)
+
+
+def print_plan(
+    experiment: "Experiment", done: "tuple[Trial, ...]", json: bool, **more: object
+) -> None:
+    """The trials to come, in their order, and how long they will take; ``more`` is for JSON."""
     from pgstow.cli import output
     from pgstow.experiment.run import plan
     from pgstow.units import format_duration
-    from pgstow.workspace import Workspace
 
-    done: tuple[Trial, ...] = ()
-    if workspace.exists():
-        with Workspace.open(workspace, create=False) as store:
-            number = store.runs.latest(experiment)
-            done = () if number is None else store.runs.trials(number)
     planned = plan(experiment, done)
     left_s = sum(trial.seconds for trial in planned if not trial.is_done)
     if json:
-        output.print_json({"experiment": experiment, "trials": planned, "seconds": left_s})
+        plain = {"experiment": experiment, "trials": planned, "seconds": left_s}
+        output.print_json(plain | more)
         return
     rows = [
         [

@@ -7,8 +7,14 @@ import typer.core
 
 from pgstow.cli.main import app
 
+_ORDER = ("run", "load", "load-and-run", "show", "export", "list")
+
 
 class _RunByName(typer.core.TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Commands in the order a person uses them."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """``pgstow bench wal-split`` is ``pgstow bench run wal-split``."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:

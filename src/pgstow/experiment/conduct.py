@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from pgstow.model.errors import PgstowError
+from pgstow.units import format_duration
 
 _POLL_S = 0.2
 
@@ -32,6 +33,19 @@ class Conduct:
             raise StoppedError("the run was stopped", "run it again: it goes on from there")
         if self._say is not None:
             self._say(what)
+
+    def progress(self, what: str) -> Callable[[float, float], None]:
+        """Hears how much is done, of how much in all, and tells it with the time left."""
+        began_s = time.monotonic()
+
+        def hear(done: float, total: float) -> None:
+            if not 0 < done < total:
+                self.say(what)
+                return
+            left_s = (time.monotonic() - began_s) * (total / done - 1)
+            self.say(f"{what} ({done / total:.0%}, {format_duration(left_s)} left)")
+
+        return hear
 
     def pause(self, what: str) -> None:
         """Wait a moment for what only others can bring about."""

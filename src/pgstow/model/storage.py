@@ -188,13 +188,6 @@ class Layout:
         """The volume of that name; the constructor saw to it that every name used exists."""
         return next(volume for volume in self.volumes if volume.name == name)
 
-    def tablespace_of(self, relation: RelationId) -> str:
-        """The tablespace that is to hold a relation."""
-        for space in self.tablespaces:
-            if relation in space.relations:
-                return space.name
-        return DEFAULT_TABLESPACE
-
     def volume_of(self, relation: RelationId) -> Volume:
         """The volume that is to hold a relation."""
         for space in self.tablespaces:

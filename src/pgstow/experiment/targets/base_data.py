@@ -195,16 +195,14 @@ class BaseStore:
             os.chown(draft, *programs.user_ids(self.user))
 
     def _load(self, draft: Path, wanted: Wanted, load: Load, conduct: Conduct) -> None:
-        def progress(done: float, total: float) -> None:
-            conduct.say(f"loading {wanted.name} ({done / total:.0%})" if total else "loading")
-
-        conduct.say(f"loading {wanted.name}")
+        what = f"loading {wanted.name}"
+        conduct.say(what)
         with EmbeddedServer(draft / "data", bindir=wanted.bindir, user=self.user) as server:
             server.initialise()
             server.start(_LOADING)
             with connect(server.dsn, purpose="experiment") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-            load(server.dsn_for(DATABASE), progress)
+            load(server.dsn_for(DATABASE), conduct.progress(what))
             conduct.say(f"vacuuming {wanted.name}")
             _finish(server)
 

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pgstow.experiment.conduct import Conduct
@@ -33,6 +32,30 @@ from pgstow.postgres.state import is_local_server
 from pgstow.postgres.tables import drop_tables, table_names
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A treatment's tables to be made on its server, and those of their names that go first."""
+
+    treatment: Treatment
+    dropped: tuple[str, ...]
+
+    @property
+    def dsn(self) -> str:
+        """The connection string, as the experiment has it."""
+        assert self.treatment.dsn is not None, "checked"
+        return self.treatment.dsn
+
+    @property
+    def server(self) -> str:
+        """The server, without any password."""
+        return redacted_dsn(self.dsn)
+
+    @property
+    def data(self) -> str:
+        """What is made."""
+        return f"{self.treatment.data.maker} at scale {self.treatment.data.scale}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTarget:
     """Any server that treatments name. ``secrets`` says which connection strings' passwords are in
@@ -55,18 +78,10 @@ class ServerTarget:
                 raise self._not_ours(treatment, "a limit of memory")
         self._check_live(experiment, check_version=len(asked) > 1)
 
-    def load(
-        self,
-        experiment: Experiment,
-        generator: MakeGenerator,
-        conduct: Conduct | None = None,
-        *,
-        replace: bool = False,
-    ) -> None:
-        """Make the treatments' tables on their servers, each once; refuse where such are there
-        already, unless they are to be replaced."""
+    def loads(self, experiment: Experiment, *, replace: bool = False) -> tuple[Load, ...]:
+        """Whose tables are to be made, on each server once; refuse where such are there already,
+        unless they are to be replaced."""
         self.check(experiment)
-        conduct = conduct or Conduct()
         wanted: dict[str, Treatment] = {}
         for treatment in experiment.treatments:
             assert treatment.dsn is not None, "checked"
@@ -77,20 +92,35 @@ class ServerTarget:
                     "server",
                     "name a database of its own for each",
                 )
-        present = {dsn: self._tables(treatment) for dsn, treatment in wanted.items()}
-        for dsn, names in present.items():
-            if names and not replace:
+        found = tuple(Load(one, self._tables(one)) for one in wanted.values())
+        for load in found:
+            if load.dropped and not replace:
                 raise UserError(
-                    f"table {names[0]} is in {redacted_dsn(dsn)} already",
+                    f"table {load.dropped[0]} is in {load.server} already",
                     "name an empty database, or say that it is to be replaced",
                 )
-        for dsn, treatment in wanted.items():
-            made = generator(treatment.workload, treatment.data)
+        return found
+
+    def load(
+        self,
+        experiment: Experiment,
+        generator: MakeGenerator,
+        conduct: Conduct | None = None,
+        *,
+        replace: bool = False,
+    ) -> tuple[Load, ...]:
+        """Make the treatments' tables on their servers; see ``loads``."""
+        conduct = conduct or Conduct()
+        found = self.loads(experiment, replace=replace)
+        makers = [generator(one.treatment.workload, one.treatment.data) for one in found]
+        for made in makers:
             made.check()
-            drop_tables(self._connectable(dsn), present[dsn])
-            what = f"loading {treatment.data.maker} at scale {treatment.data.scale}"
+        for load, made in zip(found, makers, strict=True):
+            drop_tables(self._connectable(load.dsn), load.dropped)
+            what = f"loading {load.data} into {load.server}"
             conduct.say(what)
-            made.load(self._connectable(dsn), partial(_loading, conduct, what))
+            made.load(self._connectable(load.dsn), conduct.progress(what))
+        return found
 
     def prepare(
         self, treatments: Sequence[Treatment], generator: MakeGenerator, conduct: Conduct
@@ -207,10 +237,6 @@ _NOT_COLD = Warning(
 
 def _nothing() -> None:
     return None
-
-
-def _loading(conduct: Conduct, what: str, done: float, total: float) -> None:
-    conduct.say(f"{what} ({done / total:.0%})" if total else what)
 
 
 def _checkpoint(dsn: str) -> list[Warning]:

@@ -98,7 +98,7 @@ def _outcome(
         place = int(one.at - began_at)
         if place < len(samples):
             samples[place] += one.count
-    p50_ms, p95_ms, p99_ms, max_ms = _mixed(done, (0.5, 0.95, 0.99, 1.0))
+    p50_ms, p95_ms, p99_ms = _mixed(done, (0.5, 0.95, 0.99))
     return Outcome(
         seconds=seconds,
         transactions=count,
@@ -110,7 +110,7 @@ def _outcome(
         p50_ms=p50_ms,
         p95_ms=p95_ms,
         p99_ms=p99_ms,
-        max_ms=max_ms,
+        max_ms=max((one.quantiles_ms[-1] for one in done if one.count), default=None),
         scripts=parts,
     )
 

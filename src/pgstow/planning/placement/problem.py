@@ -127,10 +127,6 @@ class PlacementProblem:
         """What uses may fill of IOPS and throughput: at twice the pace, half as much."""
         return (1 - self.headroom) / self.pace
 
-    def item_use(self, chosen: Ints, shape: int) -> Floats:
-        """Uses of some items on one shape, items × USES."""
-        return product(self.items.demand[chosen], self.use_per_demand[shape].T)
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgstow.experiment.workloads import generator, go_tpc_output
@@ -188,6 +188,9 @@ def test_other_lines_say_nothing(line: str) -> None:
         min_size=1,
         max_size=8,
     )
+)
+@example(  # the longest is one of a hundred, and hardly longer than the next
+    [(1, [1] * 6), (1, [1] * 5 + [9901]), (1, [1] * 5 + [9902]), (98, [1] * 6)]
 )
 def test_mixed_percentiles_are_in_order_and_within_the_extremes(
     seconds: list[tuple[int, list[int]]],

@@ -10,8 +10,8 @@ of the ratios to bare pgbench in the same block, with an exact 95 % interval, an
 of pgbench for each transaction, which shows the log's cost where throughput is too restless to.
 select-only on data in memory has the most transactions a second, and so the most to log.
 
-With ``--data DIRECTORY`` the server's data are there: on a volume, what binds is not a processor, as
-in most experiments.
+With ``--data DIRECTORY`` the server's data are there: on a volume, what binds is not a processor,
+as in most experiments.
 
 Needs an otherwise idle machine. Exits with 1 where a harness with everything on certainly costs 1 %
 or more.

@@ -185,15 +185,16 @@ def report(workload: str, found: dict[str, list[Run]]) -> bool:
     return dear
 
 
-def run(given: argparse.Namespace, directory: Path) -> tuple[bool, dict[str, object]]:
+def run(given: argparse.Namespace, directory: Path, data: Path) -> tuple[bool, dict[str, object]]:
     """Measure all workloads on one server."""
     user = server.unprivileged_user()
-    if user is not None:
-        os.chown(directory, *programs.user_ids(user))
+    for one in (directory, data):
+        one.chmod(0o755)
+        if user is not None:
+            os.chown(one, *programs.user_ids(user))
     dear = False
     figures: dict[str, object] = {}
-    place = (given.data or directory) / f"data-{os.getpid()}"
-    with EmbeddedServer(place) as embedded:
+    with EmbeddedServer(data / "data") as embedded:
         embedded.initialise()
         embedded.start(SETTINGS)
         bench = Bench(embedded, directory, given.clients, given.seconds)
@@ -227,9 +228,11 @@ def main() -> None:
     if given.quick:
         given.blocks, given.seconds = 5, 2
     print(f"{os.cpu_count()} cores, kernel {platform.release()}, {given.clients} clients")
-    with tempfile.TemporaryDirectory(prefix="pgstow-cost-") as directory:
-        Path(directory).chmod(0o755)
-        dear, figures = run(given, Path(directory))
+    with (
+        tempfile.TemporaryDirectory(prefix="pgstow-cost-") as directory,
+        tempfile.TemporaryDirectory(prefix="pgstow-cost-", dir=given.data) as data,
+    ):
+        dear, figures = run(given, Path(directory), Path(data))
     if given.json is not None:
         given.json.write_text(json.dumps(figures, indent=1))
     sys.exit(dear)

@@ -39,8 +39,9 @@ def main() -> None:
             plain = json.loads(trials_json(experiment, trials))
             exported = json.dumps(plain, separators=(",", ":")) + "\n"
             (DOCS / f"studies/{run.name}.json").write_text(exported)
-            text = _filled(text, run.name, "\n".join(_tables(experiment, trials)))
-            first[run.name] = next(_claims(experiment, trials))
+            claims = list(_claims(experiment, trials))
+            text = _filled(text, run.name, "\n".join(_tables(experiment, trials, claims)))
+            first[run.name] = claims[0]
             print(f"{run.name}: {len(trials)} trials")
     rows = [(name, *first[name]) for name in sorted(first)]
     text = _filled(text, "first claims", "\n".join(_table(("experiment", *CLAIM), rows)))
@@ -55,7 +56,9 @@ def _filled(page: str, name: str, tables: str) -> str:
     return before + begin + tables + "\n" + end + after
 
 
-def _tables(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[str]:
+def _tables(
+    experiment: Experiment, trials: Sequence[Trial], claims: Sequence[Sequence[str]]
+) -> Iterator[str]:
     build = trials[0].build
     yield (
         f"{len(trials)} trials in {experiment.blocks} blocks, seed {experiment.seed}, begun "
@@ -68,7 +71,7 @@ def _tables(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[str]:
         (*factors, *FIGURES),
         [cells(row, factors) for row in statistics.summaries(experiment, trials, CONFIDENCE)],
     )
-    yield from _table(CLAIM, list(_claims(experiment, trials)))
+    yield from _table(CLAIM, claims)
 
 
 def _claims(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[Sequence[str]]:

@@ -113,6 +113,7 @@ def run(
 def experiment_of(
     name: str, profile: str, only: list[str] | None, blocks: int | None
 ) -> "Experiment":
+    """The experiment as the command line narrows it."""
     from pgstow.experiment_file import read_experiment, select
 
     experiment = read_experiment(name, profile)
@@ -128,6 +129,7 @@ def experiment_of(
 
 
 def half_width_of(until: str | None) -> float | None:
+    """The half-width that ``--until`` asks for, of 1."""
     if until is None:
         return None
     kind, _, percent = until.partition("=")
@@ -169,6 +171,7 @@ def _target(
 
 
 def server_target(experiment: "Experiment", secret: list[str] | None) -> "ServerTarget":
+    """The servers that the experiment names, with the secrets of their passwords."""
     from pgstow.experiment.targets import ServerTarget
 
     if experiment.target != "server":
@@ -186,6 +189,7 @@ def server_target(experiment: "Experiment", secret: list[str] | None) -> "Server
 
 
 def tools_of(name: str) -> "Tools":
+    """What trials are made with; scripts are beside the experiment's file."""
     from pgstow.experiment.instruments import Recorder
     from pgstow.experiment.trial import Tools
     from pgstow.experiment.workloads import generator
@@ -195,6 +199,7 @@ def tools_of(name: str) -> "Tools":
 
 
 def run_to_end(wish: Wish) -> None:
+    """Run or go on with a run until it is done and as precise as wished, then print it."""
     from pgstow.cli.bench_show import print_run
     from pgstow.workspace import Workspace
 

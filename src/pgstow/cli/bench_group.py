@@ -3,17 +3,12 @@
 from typing import Any
 
 import typer
-import typer.core
 
-from pgstow.cli.main import app
-
-_ORDER = ("run", "load", "load-and-run", "show", "export", "list")
+from pgstow.cli.main import InOrder, app
 
 
-class _RunByName(typer.core.TyperGroup):
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Commands in the order a person uses them."""
-        return sorted(super().list_commands(ctx), key=_ORDER.index)
+class _RunByName(InOrder):
+    order = ("run", "load", "load-and-run", "show", "export", "list")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """``pgstow bench wal-split`` is ``pgstow bench run wal-split``."""

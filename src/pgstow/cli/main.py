@@ -5,7 +5,7 @@ Command modules import only typer at their top, so that ``--help`` answers at on
 
 import signal
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 import typer.core
@@ -13,31 +13,36 @@ import typer.core
 from pgstow import __version__
 from pgstow.model.errors import PgstowError
 
-# In the order of the work; what is not named comes last.
-_ORDER = (
-    "observe",
-    "explain",
-    "plan",
-    "diff",
-    "apply",
-    "verify",
-    "bench",
-    "report",
-    "catalog",
-    "emulate",
-)
 
+class InOrder(typer.core.TyperGroup):
+    """Lists its commands in the order a person uses them; what is not named comes last."""
 
-class _InOrder(typer.core.TyperGroup):
+    order: ClassVar[tuple[str, ...]] = ()
+
     def list_commands(self, ctx: Any) -> list[str]:
-        """Commands in the order a person uses them."""
+        """The names, in order."""
         names = super().list_commands(ctx)
-        return sorted(names, key=lambda n: _ORDER.index(n) if n in _ORDER else len(_ORDER))
+        return sorted(names, key=lambda n: self.order.index(n) if n in self.order else len(names))
+
+
+class _Stages(InOrder):
+    order = (
+        "observe",
+        "explain",
+        "plan",
+        "diff",
+        "apply",
+        "verify",
+        "bench",
+        "report",
+        "catalog",
+        "emulate",
+    )
 
 
 app = typer.Typer(
     name="pgstow",
-    cls=_InOrder,
+    cls=_Stages,
     help="EXPLAIN ANALYZE for the storage under PostgreSQL.",
     no_args_is_help=True,
     add_completion=False,

@@ -5,9 +5,9 @@ import os
 import time
 from pathlib import Path
 
-# Columns of /proc/stat's first line (proc(5)); a core waiting for I/O is idle, and guest time is
-# in user time already.
-_BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
+# Columns of /proc/stat's first line (proc(5)); a core waiting for I/O is idle, guest time is in
+# user time already, and stolen time is other machines' work.
+_BUSY = ("user", "nice", "system", "irq", "softirq")
 _COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -17,10 +17,10 @@ def cores() -> int:
 
 
 def parse_busy_ticks(text: str) -> int:
-    """The clock ticks all cores together have worked since boot, from the text of /proc/stat.
+    """The clock ticks all cores together have worked here since boot, from the text of /proc/stat.
 
     >>> parse_busy_ticks("cpu  10 1 5 900 80 2 3 4 0 0")
-    25
+    21
     """
     fields = text.split("\n", 1)[0].split()[1:]
     values = dict(zip(_COLUMNS, (int(field) for field in fields), strict=False))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install the system packages whose programs are missing; where that is not possible, say in one
+# Install the system packages whose programs or files are missing; where that is not possible, say in one
 # line what is missing and what will be skipped for it. Only a missing linker stops the setup.
 set -eu
 
@@ -20,12 +20,17 @@ nbdfuse|libnbd-bin|tests of the bench beside nbdkit
 qemu-storage-daemon|qemu-system-common|tests of the bench beside qemu
 sysbench|sysbench|loads with sysbench
 chromium|chromium|browser tests
+fc-match|fontconfig|browser tests in several fonts
+/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf|fonts-dejavu-core|browser tests in DejaVu
+/usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf|fonts-liberation|browser tests in Liberation
+/usr/share/fonts/truetype/noto/NotoSans-Regular.ttf|fonts-noto-core|browser tests in Noto
 /usr/lib/postgresql/15/bin/postgres|postgresql-15|tests with PostgreSQL 15
 '
 
 missing() {
 	echo "$programs" | while IFS='|' read -r program packages purpose; do
-		[ -z "$program" ] || command -v "$program" >/dev/null || echo "$program|$packages|$purpose"
+		[ -z "$program" ] || [ -f "$program" ] || command -v "$program" >/dev/null ||
+			echo "$program|$packages|$purpose"
 	done
 }
 

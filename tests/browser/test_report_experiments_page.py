@@ -67,7 +67,12 @@ LABELS = """
 @pytest.mark.parametrize("width", [360, 1240])
 @pytest.mark.parametrize("name", ["striping", "hostile"])
 def test_labels_can_be_read(
-    chromium: str, tmp_path: Path, request: pytest.FixtureRequest, name: str, width: int
+    chromium: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    name: str,
+    width: int,
+    each_font: str,
 ) -> None:
     found, _ = ask(chromium, tmp_path, request.getfixturevalue(name), width, LABELS)
     assert found == []

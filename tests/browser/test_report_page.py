@@ -159,7 +159,9 @@ LABELS = """
 
 
 @pytest.mark.parametrize("width", [400, 1200])
-def test_labels_stay_in_their_cells(chromium: str, tmp_path: Path, page: str, width: int) -> None:
+def test_labels_stay_in_their_cells(
+    chromium: str, tmp_path: Path, page: str, width: int, each_font: str
+) -> None:
     found, _ = ask(chromium, tmp_path, page, width, LABELS)
     assert found == []
 

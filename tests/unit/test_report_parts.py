@@ -1,6 +1,7 @@
 """The drawing's geometry, the heat's classes and the figures' writing."""
 
 import doctest
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,14 +9,25 @@ import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgstow.report import charts, contents, formatting, heat, render_pngs, treemap
+from pgstow.report import (
+    ReportDocument,
+    charts,
+    contents,
+    formatting,
+    heat,
+    lettering,
+    render_pngs,
+    treemap,
+)
+from pgstow.report import render as render_page
 from pgstow.report.heat import Scale
 from pgstow.report.treemap import Box, squarify
+from pgstow.units import MIB, Bytes
 
 sizes = st.lists(st.floats(min_value=1e3, max_value=1e9), min_size=1, max_size=60)
 
 
-@pytest.mark.parametrize("module", [contents, formatting, heat, treemap])
+@pytest.mark.parametrize("module", [contents, formatting, heat, lettering, treemap])
 def test_the_examples_hold(module) -> None:  # type: ignore[no-untyped-def]
     assert doctest.testmod(module).failed == 0
 
@@ -92,3 +104,27 @@ def test_charts_are_pictures_too() -> None:
     found = render_pngs(samples.document())
     assert set(found) == {"throughput", "throughput-over-time", "latency", "commits"}
     assert all(picture.startswith(b"\x89PNG") for picture in found.values())
+
+
+@given(st.text(max_size=60), st.floats(min_value=5, max_value=400))
+def test_what_is_cut_takes_no_more_than_its_room(text: str, room_px: float) -> None:
+    found = lettering.cut(text, 11, room_px)
+    assert lettering.width_px(found, 11) <= room_px
+    if lettering.width_px(formatting.visible(text), 11) <= room_px:
+        assert found == formatting.visible(text)
+
+
+def test_every_text_of_a_drawing_says_its_width() -> None:
+    html = render_page(samples.document(samples.HOSTILE))
+    texts = re.findall(r"<text\b[^>]*>[^<]", html)
+    assert len(texts) > 40
+    assert [text for text in texts if "textLength" not in text] == []
+
+
+def test_what_is_asked_much_is_drawn_however_small_it_is() -> None:
+    profile = samples.profile()
+    small = replace(profile.server.relations[1], size_bytes=Bytes(8 * MIB))  # articles_pkey
+    relations = tuple(small if r.id == small.id else r for r in profile.server.relations)
+    shrunk = replace(profile, server=replace(profile.server, relations=relations))
+    html = render_page(ReportDocument("Hot", "2026-11-20", profile=shrunk))
+    assert re.search(r"<text[^>]*>art[^<]*key</text>", html)

@@ -10,6 +10,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from pgstow.report import lettering
+
 WIDTH, HEIGHT = 380, 230
 SERIES = ("before", "predicted", "after")
 _MOST_POINTS = 240  # of one line
@@ -174,7 +176,7 @@ def to_svg(spec: Mapping[str, Any], title: str) -> Markup:
     import vl_convert
 
     svg = vl_convert.vegalite_to_svg(dict(spec), allowed_base_urls=[])
-    svg = _TAG.sub(_without_names, svg)
+    svg = lettering.held(_TAG.sub(_without_names, svg))
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
     return Markup(svg)  # noqa: S704 - Vega escapes what it writes
 

@@ -12,12 +12,21 @@ _SETTING_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing on a volume; ``operations`` of None: not known."""
+    """One thing on a volume; ``operations`` of None: not known.
+
+    ``drawn_bytes`` is the area it is drawn with, where that is larger than its size.
+    """
 
     name: str
     kind: str
     size_bytes: float
     operations: float | None
+    drawn_bytes: float | None = None
+
+    @property
+    def area_bytes(self) -> float:
+        """The area of its cell, in bytes."""
+        return self.size_bytes if self.drawn_bytes is None else self.drawn_bytes
 
     @property
     def density(self) -> float | None:

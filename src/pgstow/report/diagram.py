@@ -2,12 +2,13 @@
 
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from pgstow.model import Layout, Volume, VolumeLoad
 from pgstow.report import formatting as f
+from pgstow.report import lettering
 from pgstow.report.contents import Item
 from pgstow.report.heat import Scale
 from pgstow.report.treemap import Box, squarify
@@ -18,9 +19,13 @@ _LEAST_BODY = 38.0  # room for a label, however little is stored
 _GAP = 14.0
 _PAD = 8.0
 _LINE = 15.0
-_CHARACTER = 5.9  # of the labels' 11 px, on average
+_SIZES_PX = {"name": 12.0, "detail": 10.0}  # of text by its class, as in the style sheet
+_USUAL_PX = 11.0
+_LEAST_LABEL = 30.0  # pixels: less of a name says nothing
 _MOST_CELLS = 40
 _LEAST_AREA = 110.0  # square pixels; smaller cells are drawn as one
+_BUSY = 0.02  # of a layout's operations; what asks more is drawn large enough to be read
+_READABLE_AREA = 2400.0  # square pixels
 _HEADER = 2 * _LINE + 8
 _FOOTER = 36.0
 
@@ -36,6 +41,12 @@ class Drawing:
     scale: Scale
     bytes_in_all: float
     title: str
+
+    @property
+    def operations_in_all(self) -> float:
+        """What all that lies in the layout asks, per second."""
+        every = (item for items in self.items.values() for item in items)
+        return sum(item.operations or 0.0 for item in every)
 
     def height_of(self, volume: str) -> float:
         """How high the inside of a volume's box is."""
@@ -121,19 +132,16 @@ def _volume(
     usd = drawing.prices.get(volume.name)
     outer = Box(0.5, 0.5, width - 1, height + _HEADER + _FOOTER - 1)
     _rect(group, outer, "volume", radius=4)
-    room = int((width - 2 * _PAD) / _CHARACTER)
+    room = width - 2 * _PAD
     price = f"{f.usd(usd)} / month" if usd is not None else ""
-    what = f.shortened(f"{volume.name}  {type_and_size(volume)}", room - len(price) - 2)
-    head = _text(group, _PAD, 18, "", "name")
-    name, _, rest = what.partition("  ")
-    ET.SubElement(head, "tspan", {"class": "strong"}).text = name
-    ET.SubElement(head, "tspan", {"dx": "8"}).text = rest
+    _head(group, volume, room - lettering.width_px(price, _SIZES_PX["name"]) - _PAD)
     _text(group, width - _PAD, 18, price, "name end")
     able = limits(volume, load)
     _text(group, width - _PAD, 18 + _LINE, able, "small end")
-    held = f.shortened(roles(drawing.layout, volume.name), max(8, room - len(able) - 1))
-    title = _text(group, _PAD, 18 + _LINE, held, "small")
-    ET.SubElement(title, "title").text = f"{volume.mount}: {roles(drawing.layout, volume.name)}"
+    held = roles(drawing.layout, volume.name)
+    left = max(8 * _PAD, room - lettering.width_px(able, _USUAL_PX) - _PAD)
+    text = _text(group, _PAD, 18 + _LINE, lettering.cut(held, _USUAL_PX, left), "small")
+    ET.SubElement(text, "title").text = f.visible(f"{volume.mount}: {held}")
     body = Box(_PAD, _HEADER, width - 2 * _PAD, height)
     _cells(group, drawing, drawing.items.get(volume.name, ()), body)
     half = (width - 3 * _PAD) / 2
@@ -142,12 +150,23 @@ def _volume(
     _space_bar(group, drawing, volume, Box(2 * _PAD + half, y, half, 6))
 
 
+def _head(group: ET.Element, volume: Volume, room: float) -> None:
+    """The volume's name, in bold, and what it is."""
+    size = _SIZES_PX["name"]
+    head = ET.SubElement(group, "text", {"x": f"{_PAD:g}", "y": "18", "class": "name"})
+    what = type_and_size(volume)
+    name = lettering.cut(volume.name, size * 1.07, room - lettering.width_px(what, size) - _PAD)
+    strong = {"class": "strong", **lettering.length(name, size, bold=True)}
+    ET.SubElement(head, "tspan", strong).text = name
+    ET.SubElement(head, "tspan", {"dx": "8", **lettering.length(what, size)}).text = what
+
+
 def _cells(group: ET.Element, drawing: Drawing, items: Sequence[Item], body: Box) -> None:
     if not items:
         _rect(group, body, "empty")
         return
-    drawn = _together(items, body)
-    for item, box in zip(drawn, squarify([i.size_bytes for i in drawn], body), strict=True):
+    drawn = _together(items, body, _BUSY * drawing.operations_in_all)
+    for item, box in zip(drawn, squarify([i.area_bytes for i in drawn], body), strict=True):
         heat = drawing.scale.heat(item.density)
         css = "unknown" if heat is None else f"h{heat}"
         cell = ET.SubElement(group, "g", {"class": f"cell {css}"})
@@ -156,18 +175,30 @@ def _cells(group: ET.Element, drawing: Drawing, items: Sequence[Item], body: Box
         _label(cell, item, box)
 
 
-def _together(items: Sequence[Item], body: Box) -> list[Item]:
-    """The items that can be seen, and the others as one."""
-    least = _LEAST_AREA / (body.width * body.height) * sum(item.size_bytes for item in items)
-    seen = [item for item in items[:_MOST_CELLS] if item.size_bytes >= max(least, 1.0)]
-    hidden = [item for item in items if item not in seen]
+def _together(items: Sequence[Item], body: Box, busy: float) -> list[Item]:
+    """The items that can be seen, and the others as one.
+
+    What asks at least ``busy`` operations per second is seen however small it is.
+    """
+    of_pixel = sum(item.size_bytes for item in items) / (body.width * body.height)
+    hot = [item for item in items if busy > 0 and (item.operations or 0.0) >= busy]
+    fair = _READABLE_AREA * min(
+        1.0, 0.5 * body.width * body.height / _READABLE_AREA / max(1, len(hot))
+    )
+    drawn = [
+        replace(i, drawn_bytes=max(i.size_bytes, fair * of_pixel)) if i in hot else i for i in items
+    ]
+    drawn.sort(key=lambda item: -item.area_bytes)
+    least = max(_LEAST_AREA * of_pixel, 1.0)
+    seen = [item for item in drawn[:_MOST_CELLS] if item.area_bytes >= least]
+    hidden = [item for item in drawn if item not in seen]
     if not hidden:
         return seen
     known = [item.operations for item in hidden if item.operations is not None]
-    size = max(sum(item.size_bytes for item in hidden), least)
+    size = sum(item.size_bytes for item in hidden)
     name = f"{len(hidden)} more" if len(hidden) > 1 else hidden[0].name
     kind = "relations" if len(hidden) > 1 else hidden[0].kind
-    rest = Item(name, kind, size, sum(known) if known else None)
+    rest = Item(name, kind, size, sum(known) if known else None, drawn_bytes=max(size, least))
     return [*seen, rest]
 
 
@@ -183,20 +214,24 @@ def _label(cell: ET.Element, item: Item, box: Box) -> None:
     inside = box.width - 8
     if box.height < 15:
         return
-    if inside >= 6 * _CHARACTER:
-        name = f.shortened(item.name, int(inside / _CHARACTER))
+    if inside >= _LEAST_LABEL:
+        name = lettering.cut(item.name, _USUAL_PX, inside)
         _text(cell, box.x + 5, box.y + 13, name, "label")
         detail = f.size(item.size_bytes)
         if item.density is not None:
             more = f"{detail} · {f.number(item.density)}/GiB"
-            detail = more if len(more) * _CHARACTER * 0.92 <= inside else detail
-        if box.height >= 30 and len(detail) * _CHARACTER * 0.92 <= inside:
+            detail = more if _fits(more, inside) else detail
+        if box.height >= 30 and _fits(detail, inside):
             _text(cell, box.x + 5, box.y + 26, detail, "label detail")
     elif inside >= 6 and box.height >= 50:
-        name = f.shortened(item.name, int((box.height - 8) / _CHARACTER))
+        name = lettering.cut(item.name, _USUAL_PX, box.height - 8)
         x, y = box.x + box.width / 2 + 4, box.y + 5
         label = _text(cell, 0, 0, name, "label")
         label.set("transform", f"translate({x - 8:.1f} {y:.1f}) rotate(90)")
+
+
+def _fits(detail: str, room: float) -> bool:
+    return lettering.width_px(detail, _SIZES_PX["detail"]) <= room
 
 
 def _load_bar(group: ET.Element, load: VolumeLoad | None, box: Box) -> None:
@@ -207,8 +242,8 @@ def _load_bar(group: ET.Element, load: VolumeLoad | None, box: Box) -> None:
     limit = {"iops": "of its IOPS", "throughput": "of its throughput"}.get(load.binding, "busy")
     operations = f"{f.number(load.reads + load.writes)} I/O per s"
     text = f"{f.percent(load.utilisation)} {limit}"
-    if (len(text) + len(operations) + 3) * _CHARACTER < box.width:
-        text = f"{text} · {operations}"
+    both = f"{text} · {operations}"
+    text = both if lettering.width_px(both, _USUAL_PX) <= box.width else text
     _text(group, box.x, box.y + 21, text, "small")
 
 
@@ -245,7 +280,10 @@ def _rect(parent: ET.Element, box: Box, css: str, radius: float = 0) -> None:
 
 
 def _text(parent: ET.Element, x: float, y: float, text: str, css: str) -> ET.Element:
+    """A text that takes the same room in any font."""
+    shown = f.visible(text)
+    size = next((_SIZES_PX[name] for name in css.split() if name in _SIZES_PX), _USUAL_PX)
     attributes = {"x": f"{x:.1f}", "y": f"{y:.1f}", "class": css}
-    element = ET.SubElement(parent, "text", attributes)
-    element.text = f.visible(text)
+    element = ET.SubElement(parent, "text", attributes | lettering.length(shown, size))
+    element.text = shown
     return element

@@ -6,7 +6,11 @@ failure: a test run that must prove something cannot pass without having tried.
 """
 
 import os
+import shutil
+import signal
+import tempfile
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 
@@ -22,9 +26,26 @@ def required() -> frozenset[str]:
     return frozenset(names)
 
 
-def pytest_configure() -> None:
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process runs some of the tests of another, which started it."""
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     required()  # a misspelt name must not pass for "nothing is required"
     os.environ["XDG_DATA_HOME"] = "/nonexistent"  # the catalog is the shipped one
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # As in a script's background job; the programs under test would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not is_worker(config):
+        clusters = tempfile.mkdtemp(prefix="pgstow-clusters-")
+        Path(clusters).chmod(0o755)  # initdb and cp run as the server's user
+        os.environ["PGSTOW_TEST_CLUSTERS"] = clusters  # workers inherit it
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not is_worker(config):
+        shutil.rmtree(os.environ.pop("PGSTOW_TEST_CLUSTERS", ""), ignore_errors=True)
 
 
 @pytest.fixture

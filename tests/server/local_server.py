@@ -1,5 +1,10 @@
-"""A throw-away PostgreSQL server on this machine, for tests: initdb, start, stop, remove."""
+"""A throw-away PostgreSQL server on this machine, for tests: copy, start, stop, remove.
 
+initdb runs once a version in a test run; each server's cluster is a copy of what it made. Copies
+have one system identifier.
+"""
+
+import fcntl
 import importlib.util
 import os
 import pwd
@@ -7,7 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -75,6 +80,41 @@ def find_pgbench() -> Path | None:
     return None
 
 
+def _template_of(version: int, bindir: Path) -> Path:
+    """The cluster that those of a version are copies of, made by whichever process is first."""
+    directory = Path(os.environ["PGSTOW_TEST_CLUSTERS"])  # tests/conftest.py makes and removes it
+    made = directory / f"{version}"
+    with (directory / f"{version}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            draft = Path(tempfile.mkdtemp(prefix=f"{version}-", dir=directory))
+            _initdb(bindir, draft)
+            (draft / "data").rename(made)
+    return made
+
+
+def _initdb(bindir: Path, draft: Path) -> None:
+    password = draft / "password"
+    password.write_text(PASSWORD)
+    if os.geteuid() == 0:
+        user = _system_user()
+        for path in (draft, password):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    command = [
+        *_as_postgres(),
+        str(bindir / "initdb"),
+        f"--pgdata={draft / 'data'}",
+        "--username=postgres",
+        "--auth-local=trust",
+        "--auth-host=scram-sha-256",
+        f"--pwfile={password}",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--no-sync",
+    ]
+    subprocess.run(command, check=True, capture_output=True, cwd=draft)
+
+
 def free_port() -> int:
     """A TCP port nobody listens on just now."""
     with socket.socket() as probe:
@@ -92,9 +132,7 @@ class LocalServer:
     port: int = field(default_factory=free_port)
 
     @classmethod
-    def create(
-        cls, version: int, settings: Mapping[str, str] | None = None, initdb: Sequence[str] = ()
-    ) -> "LocalServer":
+    def create(cls, version: int, settings: Mapping[str, str] | None = None) -> "LocalServer":
         """Make a cluster and start it."""
         bindir = find_bindir(version)
         if bindir is None:
@@ -103,27 +141,15 @@ class LocalServer:
         server = cls(version, bindir, directory)
         directory.chmod(0o755)
         server.own(directory)
-        server._initdb(initdb)
+        server._copy_cluster()
         server.configure(settings or {})
         server.start()
         return server
 
-    def _initdb(self, options: Sequence[str]) -> None:
-        password = self.directory / "password"
-        password.write_text(PASSWORD)
-        self.own(password)
-        self.run(
-            "initdb",
-            f"--pgdata={self.data}",
-            "--username=postgres",
-            "--auth-local=trust",
-            "--auth-host=scram-sha-256",
-            f"--pwfile={password}",
-            "--encoding=UTF8",
-            "--locale=C",
-            "--no-sync",
-            *options,
-        )
+    def _copy_cluster(self) -> None:
+        template = _template_of(self.version, self.bindir)
+        copy = ["cp", "--archive", "--reflink=auto", str(template), str(self.data)]
+        subprocess.run([*_as_postgres(), *copy], check=True, cwd=self.directory)
         self.configure(
             {
                 "port": str(self.port),

@@ -1,4 +1,4 @@
-"""PGSTOW_REQUIRE: a skip where nothing may be skipped is a failure."""
+"""What holds for every test run: what is required, and what the tests' programs inherit."""
 
 import os
 import shutil
@@ -73,3 +73,20 @@ def test_a_module_that_skips_itself_fails_where_required(tmp_path: Path) -> None
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     assert run(tmp_path, "labs").returncode == 4
+
+
+CHILD = """
+import subprocess, sys
+PROGRAM = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+
+def test_a_program_can_be_interrupted():
+    assert subprocess.check_output([sys.executable, "-c", PROGRAM]) == b"True\\n"
+"""
+
+
+def test_programs_can_be_interrupted_in_a_scripts_background_job(tmp_path: Path) -> None:
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "test_some.py").write_text(CHILD)
+    pytest_of = f"{sys.executable} -m pytest -p no:cacheprovider {tmp_path}"
+    done = subprocess.run(["sh", "-c", f"trap '' INT; {pytest_of}"], check=False)
+    assert done.returncode == 0

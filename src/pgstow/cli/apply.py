@@ -181,7 +181,7 @@ def _agreed(
     steps: "list[Step] | tuple[Step, ...]", *, yes: bool, dry_run: bool, json: bool
 ) -> bool:
     """Show the steps; whether they are to be taken."""
-    from pgstow.cli.output import print_json
+    from pgstow.cli.output import confirm, print_json
 
     if json and (dry_run or not steps):
         print_json(as_plain(steps, ()))
@@ -189,7 +189,7 @@ def _agreed(
         print_steps(steps)
     if dry_run or not steps:
         return False
-    return yes or typer.confirm("Take these steps?", err=True)
+    return yes or confirm("Take these steps?")
 
 
 def _report(result: "Result", *, json: bool) -> None:

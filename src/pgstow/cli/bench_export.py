@@ -33,6 +33,7 @@ def export(
 
     Example: pgstow bench export striping --out striping.sql
     """
+    from pgstow.cli.output import write_data
     from pgstow.cli.report import write_page
     from pgstow.report import exports
     from pgstow.workspace import Workspace
@@ -50,6 +51,6 @@ def export(
     else:
         text = exports.trials_sql(experiment, trials)
     if out is None:
-        typer.echo(text, nl=False)
+        write_data(text)
     else:
         write_page(out, text)

@@ -69,6 +69,8 @@ def show_type(
     json: Json = False,
 ) -> None:
     """Show all rules of a volume type with their sources. Example: pgstow catalog show gp3"""
+    from rich.text import Text
+
     from pgstow.catalog import load
     from pgstow.cli.catalog_tables import rules_table
 
@@ -78,7 +80,8 @@ def show_type(
         print_json(kind)
         return
     target = console()
-    target.print(f"[bold]{kind.name}[/]  {kind.title}  (platforms: {', '.join(kind.platforms)})")
+    title = f"  {kind.title}  (platforms: {', '.join(kind.platforms)})"
+    target.print(Text(kind.name, style="bold").append(title, style="not bold"))
     target.print(rules_table(kind, catalog.snapshot_prices))
 
 
@@ -104,7 +107,8 @@ def list_instances(
     if json:
         print_json([_instance_answer(one, prices[one.name], region) for one in found])
         return
-    typer.echo("\n".join(instances_lines(found, prices)))
+    for line in instances_lines(found, prices):
+        console().print(line, soft_wrap=True)
     console().print(
         "MB are decimal. The second figure holds for 30 minutes a day. Prices are on demand, a "
         f"month of 730 hours in {region}. {found[0].provenance}",

@@ -42,6 +42,7 @@ def show_anatomy(
 
 def _table(found: "Anatomy") -> "Table":
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     for title in ("where", "what", "µs", "share", "by"):
@@ -51,7 +52,8 @@ def _table(found: "Anatomy") -> "Table":
         share = _range(*(100 * us / found.write_us_p50 for us in (part.us_min, part.us_max)))
         us = _range(part.us_min, part.us_max)
         table.add_row(part.where, part.what, us, f"{share} %", str(part.provenance))
-    table.add_row("[bold]write[/]", "", f"[bold]{found.write_us_p50:,.0f}[/]", "100 %", "")
+    total = Text(f"{found.write_us_p50:,.0f}", style="bold")
+    table.add_row(Text("write", style="bold"), "", total, "100 %", "")
     return table
 
 

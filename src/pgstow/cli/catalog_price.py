@@ -129,6 +129,7 @@ def _price_answer(
 
 def _print_price(catalog: "Catalog", volume: "Volume", price: "Price") -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from pgstow.units import format_duration, format_rate, format_usd
 
@@ -137,7 +138,8 @@ def _print_price(catalog: "Catalog", volume: "Volume", price: "Price") -> None:
     table.add_column(justify="right")
     for text, usd in price.lines:
         table.add_row(text, format_usd(usd))
-    table.add_row("[bold]a month[/]", f"[bold]{format_usd(price.usd_month)}[/]")
+    total = Text(format_usd(price.usd_month), style="bold")
+    table.add_row(Text("a month", style="bold"), total)
     console().print(table)
     device = catalog.device(volume)
     iops = "no IOPS limit" if device.iops is None else f"{device.iops:,.0f} IOPS"

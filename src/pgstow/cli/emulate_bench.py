@@ -11,6 +11,7 @@ from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from pgstow.emulate.bench import BenchPlan, BenchReport, Compared, Nearness, Row
 
@@ -144,7 +145,7 @@ def _own_table(report: "BenchReport") -> "Table":
             "–" if len(ours.samples) < 2 else f"{ours.spread * 100:.1f}%",
             _off(ours.deviation),
             _bar(row),
-            {True: "ok", False: "[red]MISSED[/]", None: ""}[ours.passed],
+            _alarm("MISSED") if ours.passed is False else "ok" if ours.passed else "",
         )
     return table
 
@@ -164,17 +165,23 @@ def _peer_table(report: "BenchReport") -> "Table":
             _shown(result.row, peer.median),
             _off(compared.deviation),
             _off(compared.peer_deviation),
-            "[red]farther[/]" if nearness == "farther" else nearness,
+            _alarm("farther") if nearness == "farther" else nearness,
             _ratio(compared),
         )
     return table
 
 
-def _ratio(compared: "Compared") -> str:
+def _alarm(text: str) -> "Text":
+    from rich.text import Text
+
+    return Text(text, style="red")
+
+
+def _ratio(compared: "Compared") -> "str | Text":
     if compared.cpu_ratio is None:
         return "–"
     text = f"× {compared.cpu_ratio:.1f}"
-    return text if compared.has_cpu_ratio else f"[red]{text}[/]"
+    return text if compared.has_cpu_ratio else _alarm(text)
 
 
 def _cannot_lines(report: "BenchReport") -> list[str]:

@@ -39,8 +39,6 @@ def stats(
     Without --interval: the sums since each volume was made. The same is served over HTTP by
     pgstow emulate up --metrics PORT. Example: sudo pgstow emulate stats --interval 5s
     """
-    import sys
-
     from pgstow.emulate import metrics, statistics, watch
 
     if interval is not None:
@@ -48,7 +46,7 @@ def stats(
         return
     present = watch.read_statistics(state_dir)
     if prometheus:
-        sys.stdout.buffer.write(metrics.exposition(present))
+        output.write_data(metrics.exposition(present).decode())
         return
     pages = [statistics.log_page(volume) for volume in present.volumes]
     if json:

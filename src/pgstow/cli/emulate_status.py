@@ -73,15 +73,10 @@ _TRAFFIC = (
 
 
 def _table(columns: "tuple[tuple[str, str], ...]", rows: "Sequence[list[str]]") -> "Table":
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title, side in columns:
-        table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    return table
+    made = output.table([title for title, _ in columns], rows)
+    for column, (_, side) in zip(made.columns, columns, strict=True):
+        column.justify = "right" if side == "right" else "left"
+    return made
 
 
 def _volume_row(volume: "VolumeStatus") -> list[str]:

@@ -3,14 +3,19 @@
 Command modules import only typer at their top, so that ``--help`` answers at once.
 """
 
+import errno
+import io
+import os
 import signal
 import sys
+import traceback
 from typing import Any, ClassVar
 
 import typer
 import typer.core
 
 from pgstow import __version__
+from pgstow.cli import output
 from pgstow.model.errors import PgstowError
 
 
@@ -53,7 +58,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"pgstow {__version__}")
+        output.print_plain(f"pgstow {__version__}")
         raise typer.Exit
 
 
@@ -68,43 +73,99 @@ def _options(
 
 
 _UsageError: Any = typer.BadParameter.__base__  # typer does not export it
-
-
-def _misused(error: Any) -> int:
-    """Say in one line what the command line has wrong; of a bare group, its help."""
-    message = " ".join(error.format_message().split())
-    path = error.ctx.command_path if error.ctx else "pgstow"
-    if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-    else:
-        print(f"pgstow: {message.rstrip('.')}; see {path} --help", file=sys.stderr)
-    return 2
+# What a path on the command line can have wrong; any other such error is the machine's.
+_USERS_PATHS = {
+    errno.EACCES, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT,
+    errno.ENOTDIR, errno.EPERM,
+}  # fmt: skip
 
 
 def main() -> None:
     """Run the command line; the program's entry point."""
-    debug = "--debug" in sys.argv
-    if debug:  # accepted before or after the command's name
-        sys.argv = [sys.argv[0], "--debug", *(a for a in sys.argv[1:] if a != "--debug")]
+    try:
+        status = _run()
+    except KeyboardInterrupt:
+        output.print_error("interrupted")
+        status = 130
+    sys.exit(status)
+
+
+def _run() -> int:
+    _prepare()
+    arguments = _arranged(sys.argv[1:])
+    debug = "--debug" in arguments
+    try:
+        status = app(arguments, prog_name="pgstow", standalone_mode=False)
+        sys.stdout.flush()
+    except Exception as error:
+        if debug and not isinstance(error, typer.Abort | _UsageError | BrokenPipeError):
+            output.print_traceback(traceback.format_exc())
+        return _failed(error)
+    return int(status or 0)
+
+
+def _arranged(arguments: list[str]) -> list[str]:
+    """Options of all commands stand before or after the command's name; ``help X`` is X's help.
+
+    >>> _arranged(["--json", "plan"]), _arranged(["plan", "--debug"]), _arranged(["help", "plan"])
+    (['plan', '--json'], ['--debug', 'plan'], ['plan', '--help'])
+    """
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    first = next((n for n, one in enumerate(arguments) if not one.startswith("-")), None)
+    if first is not None and "--json" in arguments[:first]:
+        before = [one for one in arguments[:first] if one != "--json"]
+        arguments = [*before, *arguments[first:], "--json"]
+    if "--debug" in arguments:
+        arguments = ["--debug", *(one for one in arguments if one != "--debug")]
+    return arguments
+
+
+def _prepare() -> None:
+    """Set how signals end the program, and that any text can be written to any terminal."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Ended by another program, it cleans up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    try:
-        sys.exit(app(prog_name="pgstow", standalone_mode=False))
-    except _UsageError as error:
-        sys.exit(_misused(error))
-    except PgstowError as error:
-        if debug:
-            raise
-        print(f"pgstow: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        print("pgstow: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
-    except Exception as error:
-        if debug:
-            raise
-        text = " ".join(str(error).split()) or type(error).__name__
-        print(f"pgstow: internal error: {text}; run it again with --debug", file=sys.stderr)
-        sys.exit(1)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _failed(error: Exception) -> int:
+    """Say in one line what went wrong; the exit status."""
+    if isinstance(error, BrokenPipeError):
+        # What is left to write has no reader; closing would complain of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    if isinstance(error, _UsageError):
+        return _misused(error)
+    line, status = _described(error)
+    output.print_error(line)
+    return status
+
+
+def _described(error: Exception) -> tuple[str, int]:
+    match error:
+        case typer.Abort():
+            return "interrupted", 130
+        case PgstowError():
+            return str(error), error.exit_code
+        case OSError(errno=int(number), strerror=str(reason)):
+            named = f"{error.filename}: " if error.filename else ""
+            status = 2 if number in _USERS_PATHS else 1
+            return f"{named}{reason}; check the path, its mode and its disk", status
+        case MemoryError():
+            return "this machine has too little memory for it", 1
+    text = str(error) or type(error).__name__
+    return f"internal error: {text}; run it again with --debug", 1
+
+
+def _misused(error: Any) -> int:
+    """Say in one line what the command line has wrong; of a bare group, its help."""
+    path = error.ctx.command_path if error.ctx else "pgstow"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        output.print_error(f"{error.format_message().rstrip('.')}; see {path} --help")
+    return 2

@@ -2,8 +2,19 @@
 
 
 def shown(text: str) -> str:
-    """A text for the terminal: control characters of hostile names written out."""
+    """A text on one line of the terminal: line ends and other control characters written out.
+
+    >>> shown("a\\nb\\x1b[31m")
+    'a\\\\nb\\\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable(text: str) -> str:
+    """A text of several lines, in which line ends are the only control characters."""
+    return "\n".join(shown(line) for line in text.split("\n"))
 
 
 def fitted(text: str, width: int | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgstow.cli.main import app
+from pgstow.cli.names import shown
 from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace, parse_seconds
 from pgstow.model.errors import PgstowError
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pgstow.model import Demand, Profile, Volume
 
 _TOP = 15
-_FILE_WIDTH = 120  # of tables that go to a file or a pipe
 
 
 @app.command()
@@ -112,8 +112,6 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 def _print(profile: "Profile", target: "Console") -> None:
     from pgstow.units import format_duration
 
-    if not target.is_terminal:
-        target.width = max(target.width, _FILE_WIDTH)
     target.print(
         f"PostgreSQL {profile.server.version}, {len(profile.server.databases)} database(s),"
         f" {len(profile.server.relations)} relations; {profile.samples} samples"
@@ -172,13 +170,12 @@ def _devices(profile: "Profile") -> "Table":
     table = _table("Volume", "Device", ">r/s", ">w/s", ">f/s", ">Read", ">Written")
     for column in (">r_await", ">w_await", ">aqu-sz"):
         _column(table, column)
-    table.columns[0].min_width = table.columns[1].min_width = 6
     for device in profile.host.devices:
         if device.volume is None:
             continue
         table.add_row(
             device.volume,
-            _plain(device.device),
+            shown(device.device),
             f"{device.reads.mean:,.0f}",
             f"{device.writes.mean:,.0f}",
             "" if device.flushes is None else f"{device.flushes.mean:,.0f}",
@@ -201,14 +198,12 @@ def _relations(profile: "Profile") -> "Table":
     relations = {relation.id: relation for relation in profile.server.relations}
     total = sum(blocks(demand) for demand in profile.demands) or 1.0
     table = _table("Relation", ">Size", ">Reads/s", ">Scanned", ">Writes/s", ">Share", "Volume")
-    table.columns[0].min_width = 24
-    table.columns[-1].min_width = 6
     ranked = sorted(profile.demands, key=blocks, reverse=True)
     for demand in ranked[:_TOP]:
         relation = relations[demand.relation]
         owner = relation.table if relation.kind in ("toast", "toast index") else None
         table.add_row(
-            _plain(str(relation.id)),
+            shown(str(relation.id)),
             format_size(relation.size_bytes),
             f"{demand.random_reads.mean:,.0f}",
             format_rate(scanned) if (scanned := demand.sequential_read_bytes.mean) else "",
@@ -237,14 +232,6 @@ def _column(table: "Table", title: str) -> None:
     table.add_column(
         name,
         justify="right" if title != name else "left",
-        no_wrap=title != name,
+        no_wrap=True,
         overflow="fold",
     )
-
-
-def _plain(name: str) -> str:
-    """A hostile name on one line, as text and not as markup."""
-    from rich.markup import escape
-
-    visible = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-    return escape("".join(visible))

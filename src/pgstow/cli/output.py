@@ -1,10 +1,17 @@
-"""What reaches the terminal: results on standard output, everything else on standard error."""
+"""All that reaches the terminal: results on standard output, everything else on standard error.
+
+No other module prints. What is printed has no control characters but line ends and rich's own
+styling, whoever wrote the text: a server's relations, a file, a command line.
+"""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from pgstow.cli.names import printable, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -16,17 +23,32 @@ if TYPE_CHECKING:
 
 
 def console() -> "Console":
-    """The console for results."""
-    from rich.console import Console
+    """The console for results; what it prints is text, never markup."""
+    from pgstow.cli.terminal import Terminal
 
-    return Console(highlight=False)
+    return Terminal()
 
 
 def error_console() -> "Console":
     """The console for progress, warnings and errors."""
-    from rich.console import Console
+    from pgstow.cli.terminal import Terminal
 
-    return Console(stderr=True, highlight=False)
+    return Terminal(stderr=True)
+
+
+def print_error(text: str) -> None:
+    """One line of the program's own on standard error, whatever is in the text."""
+    sys.stderr.write(f"pgstow: {shown(' '.join(text.split()))}\n")
+
+
+def print_traceback(text: str) -> None:
+    """A traceback, for who asked for it."""
+    sys.stderr.write(printable(text.rstrip("\n")) + "\n")
+
+
+def print_plain(line: str) -> None:
+    """One line of results, where nothing is to be laid out and rich need not be read."""
+    sys.stdout.write(shown(line) + "\n")
 
 
 def print_json(value: Any) -> None:
@@ -34,30 +56,66 @@ def print_json(value: Any) -> None:
     from pydantic import TypeAdapter
 
     plain = TypeAdapter(Any).dump_python(value, mode="json")
-    json.dump(plain, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    sys.stdout.write(json_text(plain) + "\n")
+
+
+def json_text(plain: Any) -> str:
+    """Plain data as JSON; characters that could act on a terminal are written as ``\\uXXXX``."""
+    text = json.dumps(plain, indent=2, ensure_ascii=False)
+    return re.sub(r"[^\n\x20-\x7e]", _in_json, text)
+
+
+def _in_json(found: "re.Match[str]") -> str:
+    character = found[0]
+    return character if character.isprintable() else json.dumps(character)[1:-1]
+
+
+def write_data(data: str) -> None:
+    """Write data for other programs as it is; for a person's terminal without what acts on it."""
+    sys.stdout.write(printable(data) if sys.stdout.isatty() else data)
+
+
+def confirm(question: str) -> bool:
+    """Ask, on standard error; nobody there to answer is the user's mistake."""
+    import typer
+
+    from pgstow.model.errors import UserError
+
+    if not sys.stdin.isatty():
+        raise UserError("nobody is there to confirm", "give --yes, or look with --dry-run")
+    return typer.confirm(shown(question), err=True)
 
 
 def print_warnings(warnings: "Iterable[Warning]") -> None:
     """Print warnings to standard error, one a line."""
-    from rich.markup import escape
+    from rich.text import Text
 
     target = error_console()
     for warning in warnings:
         remedy = f"; {warning.remedy}" if warning.remedy else ""
-        target.print(f"[yellow]warning:[/] {escape(warning.message + remedy)}", soft_wrap=True)
+        said = shown(warning.message + remedy)
+        target.print(Text.assemble(("warning:", "yellow"), " ", said), soft_wrap=True)
+
+
+_NEVER_BROKEN = 24  # columns; wider cells may be sentences
 
 
 def table(columns: "Sequence[str]", rows: "Iterable[Sequence[str]]") -> "Table":
     """A plain table: names at the left, and numbers at the right of all other columns."""
-    from rich.markup import escape
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False)
+    cells = [[shown(cell) for cell in row] for row in rows]
     for number, title in enumerate(columns):
-        made.add_column(title, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(escape(cell) for cell in row))
+        is_short = all(len(row[number]) <= _NEVER_BROKEN for row in cells)
+        made.add_column(
+            title,
+            justify="right" if number else "left",
+            overflow="fold",
+            no_wrap=not number or is_short,
+        )
+    for row in cells:
+        made.add_row(*row)
     return made
 
 
@@ -66,8 +124,8 @@ def progress(title: str) -> "Iterator[Callable[[float, float], None]]":
     """Show a bar with the time left; yields ``update(done, total)``."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     target = error_console()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=target, transient=True, disable=not target.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

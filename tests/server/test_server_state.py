@@ -8,6 +8,7 @@ import pytest
 from local_server import PASSWORD, LocalServer
 from observing import HOSTILE, of, run, watch
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgstow.model import Layout, Placement, RelationId, UserError, Volume
 from pgstow.model.storage import HostSpec
@@ -178,6 +179,26 @@ def test_a_broken_dsn_does_not_leak_its_password() -> None:
         connect("host=x passw0rd = hush hush", purpose="observe")
     assert "hush" not in str(caught.value)
     assert "hush" not in redacted_dsn("postgresql://u:hush@h/db?sslpassword=hush")
+
+
+def test_who_only_looks_and_names_no_database_is_let_into_postgres(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGDATABASE", raising=False)
+    with connect(server.dsn, purpose="change") as connection:
+        connection.execute("CREATE ROLE nodb LOGIN SUPERUSER")
+    parts = conninfo_to_dict(server.dsn)
+    dsn = make_conninfo(**{n: v for n, v in parts.items() if n in ("host", "port")}, user="nodb")
+    try:
+        with connect(dsn, purpose="observe") as connection:
+            assert connection.info.dbname == "postgres"
+        with pytest.raises(UserError, match='"nodb" does not exist'):
+            connect(dsn, purpose="change")
+        with pytest.raises(UserError, match='"nodb" does not exist'):
+            connect(f"{dsn} dbname=nodb", purpose="observe")
+    finally:
+        with connect(server.dsn, purpose="change") as connection:
+            connection.execute("DROP ROLE nodb")
 
 
 def test_an_observing_session_cannot_write(server: LocalServer) -> None:

@@ -1,5 +1,6 @@
 """The project file: what is put in comes out, and what is wrong is said in one line."""
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from observe_samples import LAYOUT, observation, server_sample
 
 from pgstow.model import Layout, Profile, RelationId, Tablespace, WorkspaceError
+from pgstow.model.errors import WorkspacePathError
 from pgstow.observe import aggregate
 from pgstow.workspace import Workspace
 
@@ -115,3 +117,89 @@ def test_two_can_have_it_open(path: Path) -> None:
         one.add("layout", LAYOUT)
         other.add("layout", LAYOUT)
         assert len(one.list("layout")) == 2
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_only_its_owner_may_read_a_new_workspace(path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with Workspace.open(path) as workspace:
+            workspace.add("layout", LAYOUT)
+            modes = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {path.name + end: 0o600 for end in ("", "-wal", "-shm")}
+
+
+def test_an_earlier_workspace_is_closed_to_others(path: Path) -> None:
+    with Workspace.open(path) as first:
+        first.add("layout", LAYOUT)
+        own = [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))]
+        for one in own:
+            one.chmod(0o644)
+        with Workspace.open(path, create=False) as workspace:
+            assert workspace.is_private
+            assert [one.stat().st_mode & 0o777 for one in own] == [0o600] * 3
+            assert workspace.latest("layout", Layout) == LAYOUT
+
+
+def test_who_cannot_close_it_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Workspace.open(path).close()
+    path.chmod(0o644)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    with Workspace.open(path) as workspace:
+        assert not workspace.is_private
+
+
+def test_a_file_of_another_program_keeps_its_mode(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE precious (x)")
+    path.chmod(0o644)
+    with pytest.raises(WorkspacePathError):
+        Workspace.open(path)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "", "file/x.db", "pipe", "/dev/null"])
+@pytest.mark.parametrize("create", [False, True])
+def test_a_path_that_can_be_no_workspace_is_the_users_mistake(
+    path: Path, name: str, create: bool
+) -> None:
+    (path.parent / "file").touch()
+    os.mkfifo(path.parent / "pipe")
+    with pytest.raises(WorkspacePathError, match="workspace") as error:
+        Workspace.open(path.parent / name if name else Path(name), create)
+    assert error.value.exit_code == 2
+
+
+def test_a_workspace_that_may_not_be_read_is_the_users_mistake(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> os.stat_result:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", refuse)
+        with pytest.raises(WorkspacePathError, match="Permission denied"):
+            Workspace.open(path)
+
+
+def test_reading_an_empty_file_does_not_make_a_workspace_of_it(path: Path) -> None:
+    path.touch()
+    with pytest.raises(WorkspacePathError, match="is empty"):
+        Workspace.open(path, create=False)
+    assert path.read_bytes() == b""
+
+
+def test_a_workspace_without_a_file_holds_nothing_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Workspace.empty() as workspace:
+        assert workspace.list() == ()
+        assert workspace.latest("layout", Layout) is None
+    assert list(tmp_path.iterdir()) == []

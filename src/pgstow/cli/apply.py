@@ -52,7 +52,7 @@ def apply(
     pgstow apply --undo
     """
     from pgstow.apply import Options
-    from pgstow.cli.workspace import open_workspace
+    from pgstow.cli.workspace import look_into, open_workspace
 
     if layout is None and not undo:
         raise UserError("no layout is named", "pgstow apply LAYOUT, or pgstow apply --undo")
@@ -64,7 +64,9 @@ def apply(
         restart=restart,
         plain_directories=plain_directories,
     )
-    with open_workspace(workspace) as store, _terminating_as_interrupt():
+    looks_only = dry_run and not undo
+    opened = look_into(workspace) if looks_only else open_workspace(workspace, create=not undo)
+    with opened as store, _terminating_as_interrupt():
         if not dry_run:
             _recover(store, options, undo=undo)
         if undo:

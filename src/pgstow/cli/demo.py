@@ -111,7 +111,7 @@ def _demo(out: Path, scale: int, clients: int, window_s: float, told: _Told) -> 
         if volumes.reason is not None:
             told.say(f"No emulated volumes: {volumes.reason}. Plain directories; no gain to show")
         limit = stack.enter_context(memory_limit(told.say))
-        store = stack.enter_context(open_workspace(out / "pgstow.db"))
+        store = stack.enter_context(open_workspace(out / "pgstow.db", create=True))
         layout = volumes.placed(_single_volume())
         volumes.up(layout)
         data = Path(layout.volume(layout.postgres.data).mount) / "pgdata"

@@ -49,9 +49,9 @@ def diff(
     Changes nothing. Example: pgstow diff planned.toml --dsn 'host=db1 dbname=shop'
     """
     from pgstow.cli.output import print_json, print_warnings
-    from pgstow.cli.workspace import open_workspace
+    from pgstow.cli.workspace import look_into
 
-    with open_workspace(workspace) as store:
+    with look_into(workspace) as store:
         found = migration(layout, dsn, store, prune=prune)
     if json:
         print_json(as_plain(found.steps, found.warnings))

@@ -54,7 +54,7 @@ def observe(
         parse_seconds(interval, "--interval"),
     )
     # Opened first: an hour of samples must not end at a file that cannot be written.
-    with open_workspace(workspace) as store:
+    with open_workspace(workspace, create=True) as store:
         with interruptible() as stop, progress("observing") as update:
             profile = stage.observe(
                 dsn,

@@ -11,11 +11,28 @@ if TYPE_CHECKING:
     from pgstow.workspace import Workspace
 
 
-def open_workspace(path: Path) -> "Workspace":
-    """Open the project file, made where it is missing."""
+def open_workspace(path: Path, *, create: bool = False) -> "Workspace":
+    """Open the project file; only with ``create`` it is made where it is missing."""
+    from pgstow.cli.output import print_warnings
+    from pgstow.model import Warning
     from pgstow.workspace import Workspace
 
-    return Workspace.open(path)
+    store = Workspace.open(path, create)
+    if not store.is_private:
+        message = f"others may read workspace {path}, which names databases and relations"
+        print_warnings([Warning("workspace-mode", message, f"chmod 600 {path}")])
+    return store
+
+
+def look_into(path: Path) -> "Workspace":
+    """Open the project file for who can do without it: where it is missing, one without a file."""
+    from pgstow.workspace import Workspace
+
+    try:
+        is_there = path.exists()
+    except OSError:
+        is_there = True  # opening it says what is wrong
+    return open_workspace(path) if is_there else Workspace.empty()
 
 
 def latest_profile(store: "Workspace") -> "Profile":

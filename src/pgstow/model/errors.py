@@ -39,5 +39,9 @@ class WorkspaceError(PgstowError):
     """The workspace file cannot be read or written."""
 
 
+class WorkspacePathError(UserError, WorkspaceError):
+    """The path that was given names no workspace."""
+
+
 class InfeasibleError(UserError):
     """No layout meets the goal; the message names the limits that conflict."""

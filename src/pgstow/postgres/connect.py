@@ -23,6 +23,8 @@ _OBSERVING = {
 }
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
+_SCHEMES = ("postgresql://", "postgres://")
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -32,7 +34,7 @@ def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Conn
     ``dsn`` is a libpq connection string or URI; what it leaves out comes from PGHOST, PGSERVICE,
     ~/.pgpass and so on. ``database`` replaces the one that ``dsn`` names.
     """
-    parameters = _parameters(dsn)
+    parameters = parse_dsn(dsn)
     if database is not None:
         parameters["dbname"] = database
     parameters |= {"application_name": APPLICATION_NAME, "client_encoding": "UTF8"}
@@ -40,10 +42,7 @@ def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Conn
         parameters["connect_timeout"] = CONNECT_TIMEOUT_S
     if purpose == "observe":
         parameters["options"] = _options(parameters.get("options"))
-    try:
-        connection = psycopg.connect(**parameters, autocommit=True)
-    except (psycopg.Error, UnicodeError) as error:
-        raise _connection_error(error, parameters) from None
+    connection = _opened(parameters, may_use_postgres=purpose == "observe")
     if connection.info.server_version < OLDEST_VERSION:
         found = connection.info.parameter_status("server_version") or "too old"
         connection.close()
@@ -54,15 +53,52 @@ def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Conn
     return connection
 
 
-def _parameters(dsn: str) -> dict[str, Any]:
+def _opened(parameters: dict[str, Any], *, may_use_postgres: bool) -> Connection:
+    """A connection; whoever only looks, and named no database, is let into postgres."""
     try:
-        return dict(conninfo.conninfo_to_dict(dsn))
-    except psycopg.ProgrammingError:
-        # libpq's message quotes the string, which may hold a password.
+        return psycopg.connect(**parameters, autocommit=True)
+    except (psycopg.Error, UnicodeError) as error:
+        missing = re.search(r'database "(.*)" does not exist', str(error))
+        is_default = missing is not None and missing[1] == _default_database(parameters)
+        if is_default and may_use_postgres:
+            return _opened(parameters | {"dbname": "postgres"}, may_use_postgres=False)
+        raise _connection_error(error, parameters) from None
+
+
+def _default_database(parameters: dict[str, Any]) -> str | None:
+    """The database that libpq takes where none is named: the role's."""
+    known = _resolved(parameters)
+    return None if known.get("dbname") else known.get("user")
+
+
+def parse_dsn(dsn: str) -> dict[str, Any]:
+    """What a connection string says; its errors never quote it, for it may hold a password."""
+    try:
+        parameters = dict(conninfo.conninfo_to_dict(dsn))
+    except (psycopg.ProgrammingError, UnicodeError):
         raise UserError(
             "the connection string is not one libpq understands",
             "write it like 'host=db1 dbname=shop user=monitor' or postgresql://monitor@db1/shop",
         ) from None
+    if dsn.startswith(_SCHEMES) and _is_torn(dsn, parameters):
+        # A part of the password would pass for a host, a port or a database, and be printed.
+        raise UserError(
+            "the connection URI has an '@', ':' or '/' too many, as of a password that holds one",
+            "in a password write %40 for @, %3A for :, %2F for /, or keep it in ~/.pgpass",
+        )
+    return parameters
+
+
+def _is_torn(uri: str, parameters: dict[str, Any]) -> bool:
+    """Whether libpq may have cut a URI in the middle of a password that is not percent-encoded."""
+    hosts = str(parameters.get("host", "")).split(",")
+    ports = str(parameters.get("port", "")).split(",")
+    path = uri.partition("://")[2].partition("/")[2].partition("?")[0]
+    return (
+        any("@" in host[1:] and not host.startswith("/") for host in hosts)
+        or any(port and not port.isdecimal() for port in ports)
+        or "@" in path
+    )
 
 
 def _options(given: Any) -> str:
@@ -74,20 +110,25 @@ def _options(given: Any) -> str:
 def redacted_dsn(dsn: str) -> str:
     """The connection string without its secrets, for people and files."""
     return conninfo.make_conninfo(
-        **{name: value for name, value in _parameters(dsn).items() if name not in _SECRETS}
+        **{name: value for name, value in parse_dsn(dsn).items() if name not in _SECRETS}
     )
 
 
 def address(parameters: dict[str, Any]) -> str:
     """``host:port`` as libpq would resolve it, for messages."""
+    known = _resolved(parameters)
+    host = known.get("host") or known.get("hostaddr") or "the local socket"
+    return f"{host}:{known.get('port', '5432')}"
+
+
+def _resolved(parameters: dict[str, Any]) -> dict[str, str]:
+    """The parameters over libpq's defaults, of the environment and the user's name."""
     known = {
         option.keyword.decode(): option.val.decode(errors="replace")
         for option in psycopg.pq.Conninfo.get_defaults()
         if option.val
     }
-    known |= {name: str(value) for name, value in parameters.items() if value is not None}
-    host = known.get("host") or known.get("hostaddr") or "the local socket"
-    return f"{host}:{known.get('port', '5432')}"
+    return known | {name: str(value) for name, value in parameters.items() if value is not None}
 
 
 # What libpq or the server says, in English; any other text gets the general remedy.

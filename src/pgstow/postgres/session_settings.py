@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from psycopg import conninfo
 
-from pgstow.postgres.connect import Connection, connect, server_errors
+from pgstow.postgres.connect import Connection, connect, parse_dsn, server_errors
 
 _OF_SESSIONS = ("user", "superuser")  # contexts of pg_settings
 
@@ -28,7 +28,7 @@ def with_settings(dsn: str, settings: Mapping[str, str]) -> str:
     """
     if not settings:
         return dsn
-    known = conninfo.conninfo_to_dict(dsn)
+    known = parse_dsn(dsn)
     wanted = [f"-c {name}={_escaped(value)}" for name, value in settings.items()]
     given = str(known.get("options") or "")
     return conninfo.make_conninfo(dsn, options=" ".join(filter(None, (given, *wanted))))
@@ -36,6 +36,7 @@ def with_settings(dsn: str, settings: Mapping[str, str]) -> str:
 
 def with_secret(dsn: str, user: str | None, password: str) -> str:
     """The connection string with a password, and the user it is of: for this process alone."""
+    parse_dsn(dsn)
     if user is None:
         return conninfo.make_conninfo(dsn, password=password)
     return conninfo.make_conninfo(dsn, user=user, password=password)

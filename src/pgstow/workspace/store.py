@@ -1,7 +1,9 @@
 """The project file: typed documents, the journal and experiments' runs, in one SQLite database."""
 
 import json
+import os
 import sqlite3
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from pgstow.model.errors import PgstowError, WorkspaceError
+from pgstow.model.errors import PgstowError, WorkspaceError, WorkspacePathError
 from pgstow.workspace import journal, runs
 
 FORMAT = 2  # PRAGMA user_version: raised with every change that an older pgstow cannot read
@@ -62,21 +64,22 @@ class _Connection(sqlite3.Connection):
 class Workspace:
     """An open workspace; a context manager. Every write is on disk when its call returns."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, *, is_private: bool = True
+    ) -> None:
         self.path = path
+        self.is_private = is_private  # False: others may read it, and this user cannot change that
         self.connection = connection
         self.journal = journal.Journal(connection)
         self.runs = runs.Runs(connection)
 
     @classmethod
     def open(cls, path: Path, create: bool = True) -> Self:
-        """Open a workspace file; with ``create`` it is made where there is none."""
-        if path.is_dir():
-            raise WorkspaceError(f"workspace {path} is a directory", "name a file")
-        if not create and not path.exists():
-            raise WorkspaceError(
-                f"there is no workspace {path}", "run pgstow observe first, or check --workspace"
-            )
+        """Open a workspace file; with ``create`` it is made where there is none.
+
+        Only its owner may read it: it names databases, relations and hosts.
+        """
+        _look(path, create)
         try:
             connection = sqlite3.connect(
                 path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, factory=_Connection
@@ -85,10 +88,19 @@ class Workspace:
             raise _workspace_error(path, error) from error
         connection.path = path
         try:
-            _prepare(connection, path)
+            _prepare(connection, path, create)
         except BaseException:
             connection.close()
             raise
+        return cls(connection, path, is_private=_close_to_others(path))
+
+    @classmethod
+    def empty(cls) -> Self:
+        """A workspace without a file, which holds nothing."""
+        path = Path(":memory:")
+        connection = sqlite3.connect(path, isolation_level=None, factory=_Connection)
+        connection.path = path
+        _prepare(connection, path, create=True)
         return cls(connection, path)
 
     def __enter__(self) -> Self:
@@ -156,19 +168,73 @@ def _adapter(type: type[T]) -> TypeAdapter[T]:
     return found
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _look(path: Path, create: bool) -> None:
+    """See that the path can be a workspace's; a new file is its owner's alone, whatever umask."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if not create:
+            raise WorkspacePathError(
+                f"there is no workspace {path}", "run pgstow observe first, or check --workspace"
+            ) from None
+        _make(path)
+        return
+    except OSError as error:
+        raise _path_error(path, error) from None
+    if stat.S_ISDIR(mode):
+        raise WorkspacePathError(f"workspace {path} is a directory", "name a file")
+    if not stat.S_ISREG(mode):
+        raise WorkspacePathError(f"workspace {path} is not a file", "name a file")
+
+
+def _make(path: Path) -> None:
+    try:
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:  # another pgstow was faster
+        return
+    except OSError as error:
+        raise _path_error(path, error) from None
+    os.fchmod(opened, 0o600)
+    os.close(opened)
+
+
+def _close_to_others(path: Path) -> bool:
+    """Take others' rights from the file and from SQLite's own beside it; whether none are left."""
+    is_private = True
+    for one in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))):
+        try:
+            mode = stat.S_IMODE(one.stat().st_mode)
+            if mode & 0o077:
+                one.chmod(mode & 0o700)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            is_private = False
+    return is_private
+
+
+def _path_error(path: Path, error: OSError) -> WorkspacePathError:
+    return WorkspacePathError(
+        f"workspace {path} cannot be opened: {error.strerror}",
+        "check the path and its mode, or name another file with --workspace",
+    )
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     """See that the file is a workspace this version can read; make the tables where it is new."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != _APPLICATION_ID and tables:
-        raise WorkspaceError(
+        raise WorkspacePathError(
             f"{path} is a database of another program", "name another file with --workspace"
         )
     if found > FORMAT:
         raise WorkspaceError(
             f"workspace {path} was written by a newer pgstow (format {found})", "upgrade pgstow"
         )
+    if not (create or tables):
+        raise WorkspacePathError(f"workspace {path} is empty", "run pgstow observe first")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -203,7 +269,7 @@ def _statements(script: str) -> list[str]:
 def _workspace_error(path: Path, error: sqlite3.Error) -> WorkspaceError:
     text = str(error)
     if "not a database" in text:
-        return WorkspaceError(
+        return WorkspacePathError(
             f"{path} is not a pgstow workspace", "name another file with --workspace"
         )
     if "disk is full" in text or "disk I/O error" in text:
@@ -211,7 +277,7 @@ def _workspace_error(path: Path, error: sqlite3.Error) -> WorkspaceError:
             f"workspace {path} cannot be written: {text}", "free space on its disk and try again"
         )
     if "unable to open" in text or "readonly" in text:
-        return WorkspaceError(
+        return WorkspacePathError(
             f"workspace {path} cannot be opened for writing",
             f"check that directory {path.parent} exists and that you may write there",
         )

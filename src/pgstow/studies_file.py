@@ -4,7 +4,7 @@ Prices in what is wrong with a study are the catalog's, computed when it is read
 """
 
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -43,13 +43,15 @@ class RowTable(_Strict):
 
 
 class ClaimTable(_Strict):
-    """``[[claims]]``: the ratio is that of the two rows' figures unless it is given."""
+    """``[[claims]]``: the ratio is that of the two rows' figures unless it is given, or only
+    the ``side`` is claimed."""
 
     text: str
     metric: str
     over: dict[str, str]
     under: dict[str, str]
     ratio: Annotated[float, Field(gt=0)] | None = None
+    side: Literal["higher", "lower"] | None = None
     tolerance: float = 0.25
     note: str = ""
 
@@ -122,14 +124,16 @@ def _usd_month(name: str, table: dict[str, str | int]) -> float | None:
 def _claim(table: ClaimTable, columns: tuple[Column, ...], rows: tuple[PublishedRow, ...]) -> Claim:
     over, under = _levels(table.over), _levels(table.under)
     ratio = table.ratio
-    if ratio is None:
+    if ratio is None and table.side is None:
         column = next((one.name for one in columns if one.metric == table.metric), None)
         found = [_published(column, levels, rows) for levels in (table.over, table.under)]
         if found[0] is None or found[1] is None:
             what = f"claim {table.text!r} has no ratio, and no two rows that give it"
             raise UserError(what, "write ratio, or the rows' values")
         ratio = found[0] / found[1]
-    return Claim(table.text, table.metric, over, under, ratio, table.tolerance, table.note)
+    return Claim(
+        table.text, table.metric, over, under, ratio, table.tolerance, table.note, table.side
+    )
 
 
 def _published(

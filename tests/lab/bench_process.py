@@ -14,6 +14,7 @@ from pgstow import catalog, emulate
 from pgstow.experiment.instruments import Recorder
 from pgstow.experiment.run import run
 from pgstow.experiment.targets import EmulatedTarget
+from pgstow.experiment.targets.target import EndWatch
 from pgstow.experiment.trial import Tools
 from pgstow.experiment.workloads import generator
 from pgstow.host.server import unprivileged_user
@@ -57,6 +58,9 @@ class LabVolumes:
 
     def limits(self, enabled: bool) -> None:
         emulate.set_limits(self.state, enabled)
+
+    def watch(self) -> EndWatch:
+        return lambda: ()
 
     def devices(self) -> Mapping[str, str]:
         volumes = emulate.status(self.state).volumes

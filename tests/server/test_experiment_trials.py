@@ -68,8 +68,15 @@ class Spy(Recorder):
         volumes: Mapping[str, str],
         client_pids: Callable[[], Sequence[int]],
         is_local: bool,
+        commit_probe_per_s: float,
     ) -> None:
-        super().__init__(dsn, volumes=volumes, client_pids=client_pids, is_local=is_local)
+        super().__init__(
+            dsn,
+            volumes=volumes,
+            client_pids=client_pids,
+            is_local=is_local,
+            commit_probe_per_s=commit_probe_per_s,
+        )
         self.asked = dsn
 
     def __enter__(self) -> Self:
@@ -433,6 +440,7 @@ def _watching(
     volumes: Mapping[str, str],
     client_pids: Callable[[], Sequence[int]],
     is_local: bool,
+    commit_probe_per_s: float,
 ) -> Recorder:
     for pid in client_pids():
         commands.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())

@@ -35,8 +35,16 @@ def load(server: LocalServer, *arguments: str) -> Iterator["subprocess.Popen[byt
         running.kill()
 
 
-def recorder(server: LocalServer, running: "subprocess.Popen[bytes]") -> Recorder:
-    return Recorder(server.dsn, volumes={}, client_pids=lambda: [running.pid], is_local=True)
+def recorder(
+    server: LocalServer, running: "subprocess.Popen[bytes]", commit_probe_per_s: float = 0.0
+) -> Recorder:
+    return Recorder(
+        server.dsn,
+        volumes={},
+        client_pids=lambda: [running.pid],
+        is_local=True,
+        commit_probe_per_s=commit_probe_per_s,
+    )
 
 
 def lsn(server: LocalServer) -> int:
@@ -76,6 +84,30 @@ def test_a_load_that_writes(loaded: LocalServer) -> None:
         assert any(row.backend_type == "client backend" for row in found.io)
     else:
         assert found.io is None
+
+
+def test_test_commits_writes_and_settings_are_recorded(loaded: LocalServer) -> None:
+    with psycopg.connect(loaded.dsn, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET commit_delay = 7")
+        connection.execute("ALTER SYSTEM SET archive_command = 'copy --password=S3CR3T'")
+        connection.execute("ALTER SYSTEM SET track_wal_io_timing = on")
+        connection.execute("SELECT pg_reload_conf()")
+    with load(loaded) as running, recorder(loaded, running, commit_probe_per_s=50.0) as record:
+        time.sleep(3.5)  # sessions tell their counters once a second
+    with psycopg.connect(loaded.dsn, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM RESET ALL")
+        connection.execute("SELECT pg_reload_conf()")
+    found = record.instruments
+    assert found.commits is not None and 20 <= found.commits.commits <= 175
+    assert 0 < found.commits.mean_ms <= found.commits.p99_ms <= found.commits.max_ms
+    assert found.wal is not None and found.wal.write_ms is not None
+    assert found.wal.write_ms_worst_second is not None
+    assert found.wal.write_ms_worst_second * 1.01 >= found.wal.write_ms / found.wal.writes
+    settings = dict(record.settings or ())
+    assert settings["commit_delay"] == "7" and settings["synchronous_commit"] == "on"
+    assert settings["shared_buffers"].endswith("B") and settings["track_wal_io_timing"] == "on"
+    assert "S3CR3T" not in repr(settings) and "data_directory" not in settings
+    assert "statement_timeout" not in settings  # the recorder's own session's
 
 
 def test_a_reset_in_the_middle_is_told(loaded: LocalServer) -> None:

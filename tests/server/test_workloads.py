@@ -100,9 +100,16 @@ def counts(dsn: str) -> dict[str, int]:
 
 def counted(place: Place, name: str, data: DataChoice, directory: Path) -> tuple[Outcome, dict]:  # type: ignore[type-arg]
     """A run, and what the server counted meanwhile."""
+    return counted_with(place, name, data, directory)
+
+
+def counted_with(
+    place: Place, name: str, data: DataChoice, directory: Path, **options: object
+) -> tuple[Outcome, dict[str, int]]:
+    """A run with options, and what the server counted meanwhile."""
     dsn = place.dsn(data)
     before = counts(dsn)
-    outcome = place.run(name, data, directory)
+    outcome = place.run(name, data, directory, **options)
     after = counts(dsn)
     return outcome, {name: after[name] - before[name] for name in after}
 
@@ -123,6 +130,21 @@ def test_the_server_counts_as_many_transactions(place: Place, name: str, tmp_pat
     assert outcome.seconds == pytest.approx(SECONDS, abs=0.7)
     for _, part in outcome.scripts:
         assert part.transactions > 0 or len(outcome.scripts) > 2
+
+
+def test_each_client_sends_as_many_transactions_as_it_is_told(place: Place, tmp_path: Path) -> None:
+    outcome = place.run("key-read", PGBENCH, tmp_path, transactions=300)
+    assert outcome.transactions == CLIENTS * 300
+    assert outcome.stddev_ms is not None and outcome.stddev_ms > 0
+    assert outcome.connection_ms is not None and outcome.connection_ms > 0
+
+
+def test_a_part_of_the_transactions_can_be_logged(place: Place, tmp_path: Path) -> None:
+    outcome, server = counted_with(place, "key-read", PGBENCH, tmp_path, sampling_rate=0.2)
+    assert outcome.histogram is not None
+    assert sum(outcome.histogram.counts) < 0.4 * outcome.transactions
+    lookups = server["pgbench_accounts_pkey lookups"]
+    assert outcome.transactions == pytest.approx(lookups, rel=0.3)
 
 
 def test_each_does_what_its_study_did(place: Place, tmp_path: Path) -> None:

@@ -118,9 +118,11 @@ class FakeRecording:
         volumes: Mapping[str, str],
         client_pids: Callable[[], Sequence[int]],
         is_local: bool,
+        commit_probe_per_s: float = 0.0,
     ) -> None:
         self.dsn = dsn
         self.instruments = Instruments()
+        self.settings: tuple[tuple[str, str], ...] | None = (("shared_buffers", "128MB"),)
         self.warnings: tuple[Warning, ...] = ()
 
     def __enter__(self) -> Self:
@@ -142,6 +144,7 @@ def make_generator(
     return FakeGenerator(choice.name)
 
 
+LATE = (Warning("limited-by-emulator", "it was"),)
 TOOLS = Tools(make_generator, FakeRecording)
 
 
@@ -150,6 +153,7 @@ class FakeTarget:
     """A target whose servers' versions are what the test says."""
 
     versions: tuple[tuple[str, str], ...] = ()
+    late: bool = False
 
     def check(self, experiment: Experiment) -> None:
         note("checked")
@@ -175,6 +179,7 @@ class FakeTarget:
                 is_local=False,
                 begin=lambda: note(f"{level}: checkpoint, limits on"),
                 note_clients=lambda pids: note(f"{level}: clients noted"),
+                watch=lambda: lambda: LATE if self.late else (),
                 usd_month=8.0,
             )
         finally:

@@ -10,12 +10,16 @@ from experiment_samples import experiment, trial
 from typer.testing import CliRunner, Result
 
 from pgstow.cli import bench
+from pgstow.cli.bench_volumes import Lateness, late_warnings
 from pgstow.cli.main import app
-from pgstow.experiment_file import experiment_names
-from pgstow.model import PgstowError
+from pgstow.experiment.targets import DirectoryTarget
+from pgstow.experiment_file import experiment_names, find_experiment
+from pgstow.model import PgstowError, Trial, Warning
+from pgstow.verification.experiments import LIMITED_BY_EMULATOR
 from pgstow.workspace import Workspace
 
 Bench = Callable[..., Result]
+LEVELS = ("shared", "apart")
 NOISE = (1.0, 1.02, 0.99, 1.01, 0.98, 1.0, 1.015, 0.985)
 
 
@@ -50,7 +54,7 @@ def filled(path: Path, blocks: int = 8, ratio: float = 1.4, study: str | None = 
 def test_a_plan_shows_every_trial_and_changes_nothing(pgstow_bench: Bench, path: Path) -> None:
     said = pgstow_bench("run", "wal-split", "--dry-run").stdout
     assert said.count("apart") == said.count("shared") == 4
-    assert "about 4 min" in said
+    assert "about 3 min" in said
     assert not path.exists()
 
 
@@ -69,14 +73,65 @@ def test_a_run_is_shown_with_its_verdict(pgstow_bench: Bench, path: Path) -> Non
     filled(path)
     said = pgstow_bench("show").stdout
     assert "16 trials" in said
-    assert "wal apart against shared: TPS × 1.4 (1.3" in said
+    assert "wal apart against shared: TPS × 1.4 (99%: 1.3" in said
     assert said.rstrip().splitlines()[-1].endswith("lower")  # p99
+    heads = next(line for line in said.splitlines() if "TPS" in line and "trials" in line)
+    assert "± at 99%" in heads and "by thirds" in heads
+    assert "± at 95%" in pgstow_bench("show", "--confidence", "0.95").stdout
 
 
 def test_a_study_is_held_to_what_it_claims(pgstow_bench: Bench, path: Path) -> None:
     filled(path, study="wal-split")
     said = pgstow_bench("show").stdout
-    assert "published: WAL apart: 36 % more TPS (× 1.36); measured: × 1.4: holds" in said
+    assert "published: WAL apart: 36 % more TPS (× 1.36); measured: × 1.4 (99%: " in said
+    assert "thirds of a trial 1.4 / 1.4 / 1.4: holds, published outside the interval" in said
+
+
+def test_a_dry_run_refuses_a_workload_that_is_not_known(
+    pgstow_bench: Bench, tmp_path: Path
+) -> None:
+    text = find_experiment("wal-split").read_text()
+    file = tmp_path / "mine.toml"
+    file.write_text(text.replace('name = "key-read@1,small-commit@2"', 'name = "tpcx"'))
+    with pytest.raises(PgstowError, match=r"wal (shared|apart): there is no workload tpcx"):
+        pgstow_bench("run", str(file), "--dry-run")
+
+
+def test_each_trial_is_a_line_at_once_where_no_terminal_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    designed = experiment(blocks=2)
+    made = [
+        trial(block, n, 1000.0, wal=level) for block in (0, 1) for n, level in enumerate(LEVELS)
+    ]
+    made[1] = replace(made[1], warnings=(Warning("limited-by-emulator", "late"),))
+    said: list[str] = []
+
+    def run(*_: object, on_trial: Callable[[Trial], None], **__: object) -> None:
+        for one in made:
+            on_trial(one)
+            said.append(capsys.readouterr().err)
+
+    monkeypatch.setattr("pgstow.experiment.run.run", run)
+    target = DirectoryTarget(directories=())
+    tools = bench.tools_of("wal-split")
+    bench.run_to_end(bench.Wish(designed, target, tools, None, False, path, json=False))
+    assert said[0] == "trial 1 of 4: block 1, wal shared: 1,000 TPS, p99 30 ms\n"
+    assert said[1].startswith("trial 2 of 4") and said[1].endswith("; limited-by-emulator\n")
+    assert said[3].startswith("trial 4 of 4: block 2, wal apart")
+
+
+def test_answers_that_are_late_are_told_and_others_are_not() -> None:
+    before = {"data": Lateness(1000, 2e6, 1e5)}
+    after = Lateness(2000, 4e6, 1e5 + 5e5)  # 0.5 ms late of 2 ms
+    (told,) = late_warnings(before, {"data": after})
+    assert told.code == LIMITED_BY_EMULATOR and "0.50 ms later" in told.message
+    on_time = (
+        replace(after, late_us=1e5 + 9e4),  # 0.09 ms
+        replace(after, answered_us=2e6 + 9e6),  # 6 % of the time
+        before["data"],
+    )
+    assert [late_warnings(before, {"data": one}) for one in on_time] == [()] * 3
 
 
 def test_a_run_as_json_has_all_that_is_shown(pgstow_bench: Bench, path: Path) -> None:
@@ -84,7 +139,7 @@ def test_a_run_as_json_has_all_that_is_shown(pgstow_bench: Bench, path: Path) ->
     said = json.loads(pgstow_bench("show", "wal-split", "--json").stdout)
     assert said["run"] == number
     assert [row["trials"] for row in said["summaries"]] == [8, 8]
-    assert {one["verdict"] for one in said["comparisons"]} == {"no difference shown"}
+    assert {one["verdict"] for one in said["comparisons"]} == {"no difference demonstrated"}
 
 
 def test_the_list_has_the_studies_and_the_runs(pgstow_bench: Bench, path: Path) -> None:

@@ -151,7 +151,7 @@ def test_too_few_blocks_give_no_verdict() -> None:
 
 def test_blocks_all_alike_are_taken_as_they_are() -> None:
     (same,) = compare(experiment(), trials([(100, 100)] * 8))
-    assert same.verdict == "no difference shown" and same.p_value == 1
+    assert same.verdict == "no difference demonstrated" and same.p_value == 1
     for blocks in (3, 8):
         (found,) = compare(experiment(), trials([(100, 110)] * blocks))
         assert found.verdict == "higher" and found.relative_half_width == pytest.approx(0, abs=1e-6)
@@ -185,7 +185,7 @@ def test_levels_are_compared_where_other_factors_are_equal() -> None:
     xfs, ext4 = compare(designed, made)
     assert (xfs.stratum, ext4.stratum) == ((("fs", "xfs"),), (("fs", "ext4"),))
     assert xfs.ratio == pytest.approx(1.5) and xfs.verdict == "higher"
-    assert ext4.verdict == "no difference shown"
+    assert ext4.verdict == "no difference demonstrated"
 
 
 def test_several_comparisons_ask_more_of_each() -> None:
@@ -201,7 +201,7 @@ def test_several_comparisons_ask_more_of_each() -> None:
     assert alone.is_shown and many[0].p_value == alone.p_value
     assert alone.p_value is not None
     assert many[0].p_adjusted == pytest.approx(5 * alone.p_value)
-    assert many[0].verdict == "no difference shown"
+    assert many[0].verdict == "no difference demonstrated"
     known = sorted((one.p_value or 0.0, one.p_adjusted or 0.0) for one in many)
     assert [adjusted for _, adjusted in known] == sorted(adjusted for _, adjusted in known)
     assert all(p_value <= adjusted <= 1 for p_value, adjusted in known)

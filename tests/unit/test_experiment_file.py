@@ -410,6 +410,30 @@ def test_a_mistake_is_one_line_that_names_it(old: str, new: str, says: str) -> N
     assert raised.value.exit_code == 2
 
 
+def test_a_load_may_be_a_number_of_transactions_with_commits_timed_beside_it() -> None:
+    text = GOOD.replace("rate = 10.5", "transactions = 500000\nsampling_rate = 0.1")
+    text = text.replace('warm_up = "5s"', "commit_probe = 10").replace("caches", "# caches")
+    found = read(text).treatments[0]
+    assert (found.workload.transactions, found.workload.sampling_rate) == (500_000, 0.1)
+    assert found.schedule.commit_probe_per_s == 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("rate = 10.5", "transactions = 0", "transactions must be at least 1, not 0"),
+        ("rate = 10.5", "transactions = 5", "has no warm-up: all of it is measured"),
+        ("rate = 10.5", "sampling_rate = 0", "over 0 and at most 1, not 0"),
+        ("rate = 10.5", "sampling_rate = 1.5", "over 0 and at most 1, not 1.5"),
+        ('duration = "30s"', 'duration = "30s"\ncommit_probe = -1', "must be 0 to 100 a second"),
+        ('duration = "30s"', 'duration = "30s"\ncommit_probe = 1000', "must be 0 to 100 a second"),
+    ],
+)
+def test_a_load_that_cannot_be_is_refused(old: str, new: str, says: str) -> None:
+    with pytest.raises(UserError, match=re.escape(says)):
+        read(GOOD.replace(old, new, 1))
+
+
 def test_levels_alike_on_purpose_are_an_a_a_experiment() -> None:
     alike = GOOD.replace('"batch-read"\n"workload.clients" = 8', '"key-read"')
     alike = alike.replace(

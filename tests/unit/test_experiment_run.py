@@ -15,6 +15,7 @@ from pgstow.experiment.builds import Builds
 from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.run import plan, run
 from pgstow.experiment.timetable import PlannedTrial, Timetable, scheduled_s
+from pgstow.experiment.workloads import generator
 from pgstow.model import Experiment, Schedule, ServerChoice, ServerError, Trial, UserError
 
 
@@ -66,6 +67,44 @@ def test_a_trial_goes_from_the_known_state_to_the_measured_part() -> None:
     assert [warning.code for warning in found.warnings] == ["recorded"]
     assert found.build == builds.build("18.4", "fake 1")
     assert found.host
+
+
+def test_a_trial_keeps_the_settings_and_what_the_volumes_say() -> None:
+    (found,) = run_all(quick("one", warm_up_s=0.2), target=fakes.FakeTarget(late=True))
+    assert found.settings == (("shared_buffers", "128MB"),)
+    assert [warning.code for warning in found.warnings] == ["recorded", "limited-by-emulator"]
+
+
+def fixed(duration_s: float) -> Experiment:
+    """A load of 200 s at most; a fake client takes that long."""
+    made = quick("one")
+    (one,) = made.treatments
+    workload = replace(one.workload, transactions=500)
+    return replace(
+        made, treatments=(replace(one, workload=workload, schedule=Schedule(duration_s)),)
+    )
+
+
+def test_a_fixed_number_of_transactions_ends_by_itself() -> None:
+    (found,) = run_all(fixed(60.0))  # the fake ends after 20 ms
+    assert found.outcome.transactions > 0
+    assert "one: outcome of the whole" in fakes.EVENTS
+
+
+def test_a_fixed_number_of_transactions_that_takes_too_long_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fakes.FakeRunning, "wait", lambda *_: False)
+    with pytest.raises(ServerError, match="has not ended after 1 s"):
+        run_all(fixed(1.0))
+
+
+def test_a_workload_that_is_not_known_is_refused_before_anything_is_made() -> None:
+    wanted = quick("one", "two")
+    tools = replace(fakes.TOOLS, make_generator=generator)
+    with pytest.raises(UserError, match="wal one: there is no workload one"):
+        run(wanted, fakes.FakeTarget(), tools, on_trial=lambda _: None)
+    assert fakes.EVENTS == []
 
 
 def test_without_a_warm_up_all_of_the_load_counts() -> None:

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from experiment_samples import experiment, trial
 
+from pgstow.catalog import load
 from pgstow.model import (
     CheckpointUse,
     CpuUse,
+    DeviceUse,
     Experiment,
+    HostCap,
     HostSpec,
     Instruments,
     Layout,
@@ -19,7 +22,7 @@ from pgstow.model import (
     Volume,
     WalUse,
 )
-from pgstow.units import GIB, Bytes
+from pgstow.units import GIB, MIB, Bytes
 from pgstow.verification.experiments import traps
 from pgstow.verification.experiments.drift import over_the_run, within_trials
 
@@ -90,6 +93,49 @@ def test_burst_credits_say_whether_they_pay_for_all() -> None:
     assert "volume data (gp2) lasts at least 30 min" in whole.message
     assert "the burst alone" in whole.message and "can end within" in part.message
     assert "and 1 more treatment" in whole.message and "burst_credits = 0" in whole.remedy
+
+
+GP2 = load().device(DATA)  # 300 operations a second, and a burst of 3,000
+
+
+def asked(iops: float, mib_per_s: float = 1.0) -> tuple[Trial, ...]:
+    rate = mib_per_s * MIB
+    return measured(
+        devices=(DeviceUse("loop0", "data", iops / 2, iops / 2, rate, 0, 1.0, 1.0, 0.0, 1.0),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("credits", "iops", "is_trap"),
+    [
+        (0.0, 367.0, True),  # a layout without credits, and faster than the volume sustains
+        (0.0, 302.0, False),
+        (1.0, 302.0, False),  # credits that nobody used
+        (1.0, 3000.0, True),
+    ],
+)
+def test_burst_credits_by_what_was_measured(credits: float, iops: float, is_trap: bool) -> None:
+    volume = replace(DATA, burst_credits=credits)
+    designed = design(layout=replace(LAYOUT, volumes=(volume,)))
+    found = traps(designed, asked(iops), burst_s={volume: 1800.0}, devices={volume: GP2})
+    assert {one.code for one in found} == ({"burst-credits"} if is_trap else set())
+    assert not is_trap or f"did {iops:,.0f} operations/s and sustains 300" in found[0].message
+
+
+def test_a_hard_disk_counts_each_operation_as_a_unit() -> None:
+    disk = Volume("data", "st1", Bytes(2048 * GIB), "/mnt/data")  # 80 MiB/s
+    designed = design(layout=replace(LAYOUT, volumes=(disk,)))
+    known: dict[str, Any] = {"burst_s": {disk: 5000.0}, "devices": {disk: load().device(disk)}}
+    assert "burst-credits" in codes(designed, asked(110.0), **known)
+    assert "burst-credits" not in codes(designed, asked(60.0), **known)
+
+
+def test_instance_burst_by_what_was_measured() -> None:
+    designed = design(layout=replace(LAYOUT, host=BURSTING))
+    known: dict[str, Any] = {"instance_burst_s": {BURSTING: 1800.0}, "devices": {DATA: GP2}}
+    known["caps"] = {BURSTING: HostCap(iops=3600, bytes_per_second=None)}
+    assert "instance-burst" in codes(designed, asked(5000.0), **known)
+    assert "instance-burst" not in codes(designed, asked(3600.0), **known)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_rows_of_io_begin_at_nothing_and_idle_ones_are_left_out() -> None:
 def test_a_device_that_did_nothing_has_no_await() -> None:
     idle = DeviceCounters(7, 700, 70, 8, 800, 80, 90, 3)
     busy = DeviceCounters(17, 1700, 90, 8, 800, 80, 4090, 5)
-    used = differences.device_use("loop0", "data", idle, busy, 2.0)
+    used = differences.device_use("loop0", "data", [idle, busy], 2.0)
     assert (used.reads_per_s, used.read_await_ms, used.write_await_ms) == (5.0, 2.0, None)
     assert (used.queue, used.flushes_per_s) == (2.0, 1.0)
 
@@ -83,3 +83,27 @@ def test_session_seconds_are_conserved(times: list[float], number: int, seconds:
     assert sum(sessions) * seconds / len(sessions) == pytest.approx(number * seconds)
     assert waits.slice_s == pytest.approx(seconds / len(sessions), abs=0.0051)  # it is rounded
     assert all(one <= number * (1 + 1e-9) for one in sessions)
+
+
+def test_the_longest_wait_is_of_the_second_where_it_is_most() -> None:
+    def at(requests: int, waited_ms: int) -> DeviceCounters:
+        return DeviceCounters(requests, 0, waited_ms, 0, 0, 0, 0, 0)
+
+    samples = [at(0, 0), at(1000, 1000), at(1100, 1900), at(2100, 2900), at(2101, 9900)]
+    used = differences.device_use("loop0", "data", samples, 4.0)
+    assert used.await_ms_worst_second == 9.0  # not of the single request of the last second
+    assert differences.device_use("loop0", "data", samples[:1] * 2, 1).await_ms_worst_second is None
+
+
+def test_the_longest_wal_write_is_of_the_second_where_it_is_most() -> None:
+    later = replace(WAL, writes=305)
+    used = differences.wal_use(WAL, later, [(5, 2.5), (105, 12.5), (205, 112.5), (305, 122.5)])
+    assert used.write_ms_worst_second == 1.0
+    assert differences.wal_use(WAL, later, [(5, None), (105, None)]).write_ms_worst_second is None
+
+
+def test_commits_have_a_mean_a_p99_and_a_longest() -> None:
+    used = differences.commit_use([float(one) for one in range(1, 102)])
+    assert used is not None and (used.commits, used.mean_ms) == (101, 51.0)
+    assert (used.p99_ms, used.max_ms) == (100.0, 101.0)
+    assert differences.commit_use([1.0] * 19) is None

@@ -48,13 +48,13 @@ def test_a_clear_effect_is_said_with_its_interval(small: str) -> None:
 def test_what_is_not_shown_is_not_claimed(small: str) -> None:
     text = Page(small).text
     assert "1 of 2 comparisons shows a difference in throughput from filesystem ext4" in text
-    assert "No difference is shown with filesystem xfs." in text
+    assert "No difference is demonstrated with filesystem xfs." in text
     rows = re.findall(
         r'<th scope="row" class="level">(\w+)</th>.*?fixed (\w*)">([^<]*)</td>', small
     )
     assert rows[2:] == [
         ("ext4", "", "baseline"),
-        ("xfs", "", "no difference shown"),
+        ("xfs", "", "no difference demonstrated"),
         ("btrfs", "bad", "lower"),
     ]
 

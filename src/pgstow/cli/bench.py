@@ -36,7 +36,8 @@ Until = Annotated[
     str | None,
     typer.Option(
         metavar="ci=PERCENT",
-        help="Add blocks until every ratio's interval is at most ± this wide, as ci=2%.",
+        help="Add blocks, 6 at least, until every ratio's 99% interval is at most ± this wide: "
+        "ci=2%.",
     ),
 ]
 Directory = Annotated[
@@ -88,13 +89,15 @@ def run(
 ) -> None:
     """Run an experiment: every treatment once in each block, in random order.
 
-    Each trial is in the workspace when it ends; a run that was interrupted goes on from there.
+    Each trial is in the workspace when it ends, and without a terminal a line says so; a run that
+    was interrupted goes on from there. pgstow bench EXPERIMENT is short for this command.
     Emulated volumes need root and a machine that does nothing else.
 
     Example: sudo pgstow bench run wal-split --until ci=2%
     """
     experiment = experiment_of(name, profile, only, blocks)
     if dry_run:
+        tools_of(name).check(experiment)
         print_plan(experiment, _done(workspace, experiment), json)
         return
     run_to_end(
@@ -240,15 +243,42 @@ def open_run(store: "Workspace", wish: Wish) -> int:
 def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: Wish) -> None:
     from pgstow.experiment.run import run as run_matrix
 
+    done = store.runs.trials(number)
+    tell = _TrialLines(len(done), experiment.blocks * len(experiment.treatments))
+
+    def keep(trial: "Trial") -> None:
+        store.runs.add(number, trial)
+        tell(trial)
+
     with _progress(experiment) as progress:
-        run_matrix(
-            experiment,
-            wish.target,
-            wish.tools,
-            on_trial=lambda trial: store.runs.add(number, trial),
-            done=store.runs.trials(number),
-            progress=progress,
+        run_matrix(experiment, wish.target, wish.tools, on_trial=keep, done=done, progress=progress)
+
+
+@dataclass
+class _TrialLines:
+    """A line for each trial that ended, where no terminal shows a bar; written at once."""
+
+    ended: int
+    wanted: int
+
+    def __call__(self, trial: "Trial") -> None:
+        from pgstow.cli import output
+
+        self.ended += 1
+        console = output.error_console()
+        if console.is_terminal:
+            return
+        levels = ", ".join(f"{factor} {level}" for factor, level in trial.levels)
+        p99 = "" if trial.outcome.p99_ms is None else f", p99 {trial.outcome.p99_ms:.3g} ms"
+        told = "".join(f"; {warning.code}" for warning in trial.warnings)
+        console.print(
+            f"trial {self.ended} of {self.wanted}: block {trial.block + 1}, {levels}: "
+            f"{trial.outcome.tps:,.4g} TPS{p99}{told}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
         )
+        console.file.flush()
 
 
 def blocks_wanted(

@@ -20,7 +20,8 @@ class _RunByName(InOrder):
 commands = typer.Typer(
     name="bench",
     cls=_RunByName,
-    help="Designed experiments over layouts and workloads, with statistics.",
+    help="Designed experiments over layouts and workloads, with statistics. "
+    "pgstow bench EXPERIMENT is short for pgstow bench run EXPERIMENT.",
     no_args_is_help=True,
 )
 app.add_typer(commands)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pgstow.model import Experiment, Trial
+    from pgstow.verification import Interval
     from pgstow.verification.experiments import ClaimOutcome, Comparison, TreatmentSummary
     from pgstow.verification.experiments.summary import Spread
     from pgstow.workspace import Workspace
@@ -42,8 +43,8 @@ def show(
 ) -> None:
     """Show a run: each treatment's speed and price, and what differs from the baseline.
 
-    A difference is shown where its interval leaves out "none", after Holm's correction for as many
-    comparisons as there are.
+    A difference is demonstrated where its interval leaves out "none", after Holm's correction for
+    as many comparisons as there are. The interval's confidence stands beside it.
 
     Example: pgstow bench show wal-split
     """
@@ -105,7 +106,7 @@ def print_run(
     console = output.console()
     console.print(heading(number, experiment, trials), markup=False, soft_wrap=True)
     console.print()
-    console.print(_summary_table(experiment, rows))
+    console.print(_summary_table(experiment, rows, confidence))
     console.print()
     for line in (verdict_line(one, varied(experiment)) for one in found):
         console.print(line, markup=False, soft_wrap=True)
@@ -140,14 +141,38 @@ def verdict_line(one: "Comparison", factors: Sequence[str]) -> str:
         return f"{subject}: {metric}: {one.verdict}"
     text = f"{subject}: {metric} × {one.ratio:.3g}"
     if one.ratio_interval is not None:
-        text += f" ({one.ratio_interval.low:.3g} – {one.ratio_interval.high:.3g})"
+        text += f" ({_span(one.ratio_interval)})"
     return f"{text}: {one.verdict}"
 
 
 def claim_line(one: "ClaimOutcome") -> str:
-    """What became of a claim: "published: 36 % more TPS (× 1.36); measured: × 1.41: holds"."""
-    published = f"published: {one.claim.text} (× {one.claim.ratio:.3g})"
-    return f"{published}; measured: × {one.ratio or 0.0:.3g}: {one.verdict}"
+    """What became of a claim, by its interval, in each third of the trials, and by the strict
+    reading."""
+    said = one.claim.direction if one.claim.ratio is None else f"× {one.claim.ratio:.3g}"
+    text = f"published: {one.claim.text} ({said}); measured: × {one.ratio or 0.0:.3g}"
+    if one.ratio_interval is not None:
+        text += f" ({_span(one.ratio_interval)})"
+    if one.thirds is not None:
+        text += f", by thirds of a trial {thirds_text(one.thirds)}"
+    text += f": {one.verdict}"
+    if one.is_published_inside is not None:
+        text += f", published {'inside' if one.is_published_inside else 'outside'} the interval"
+    return text + (", limited by the emulator" if one.is_limited else "")
+
+
+def thirds_text(found: tuple[float, float, float] | None) -> str:
+    """A figure in the first, second and last third of the trials."""
+    return "" if found is None else " / ".join(f"{value:,.3g}" for value in found)
+
+
+def _span(interval: "Interval") -> str:
+    """An interval with its confidence: "99%: 1.31 – 1.41"."""
+    return f"{percent(interval.confidence)}: {interval.low:.3g} – {interval.high:.3g}"
+
+
+def percent(confidence: float) -> str:
+    """A confidence as people write it: 99%, 99.9%."""
+    return f"{confidence * 100:.4g}%"
 
 
 def _claims(
@@ -163,12 +188,20 @@ def _claims(
     return tuple(one for one in held.claims if one.ratio is not None)
 
 
-def _summary_table(experiment: "Experiment", rows: "Sequence[TreatmentSummary]") -> "Table":
+def figures(confidence: float) -> tuple[str, ...]:
+    """The heads of the figures in a treatment's row."""
+    interval = f"± at {percent(confidence)}"
+    return ("trials", "TPS", interval, "by thirds", "mean ms", "p99 ms", "$/month", "$/1,000 TPS")
+
+
+def _summary_table(
+    experiment: "Experiment", rows: "Sequence[TreatmentSummary]", confidence: float
+) -> "Table":
     from pgstow.cli import output
 
     factors = varied(experiment)
-    figures = ("trials", "TPS", "", "mean ms", "p99 ms", "$/month", "$/1,000 TPS")
-    return output.table((*factors, *figures), [cells(row, factors) for row in rows])
+    heads = (*factors, *figures(confidence))
+    return output.table(heads, [cells(row, factors) for row in rows])
 
 
 def cells(row: "TreatmentSummary", factors: Sequence[str]) -> list[str]:
@@ -179,6 +212,7 @@ def cells(row: "TreatmentSummary", factors: Sequence[str]) -> list[str]:
         str(row.trials),
         _mean(row.tps, ",.0f" if row.tps and row.tps.mean >= 100 else ",.2f"),
         _half(row.tps),
+        thirds_text(row.tps_thirds),
         _mean(row.mean_ms, ",.2f"),
         _mean(row.p99_ms, ",.2f"),
         _money(row.usd_month),

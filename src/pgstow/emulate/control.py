@@ -88,6 +88,7 @@ class ServerVolume:
     undo_refused_writes: int
     modification: Modification | None = None
     modifications_24h: int = 0
+    late_us_total: float = 0.0  # by how much answers came later than the model said, in all
 
 
 @dataclass(frozen=True, slots=True)

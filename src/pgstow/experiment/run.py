@@ -87,6 +87,7 @@ def run(
     Without an executor the blocks run here, one after the other, and ``on_trial`` has each trial
     as it ends; with one, when its block has come back. Ctrl-C drops the trial under way.
     """
+    tools.check(experiment)
     target.check(experiment)
     planned = plan(experiment, done)
     builds = Builds(experiment, done)

@@ -18,12 +18,12 @@ from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.generator import Generator, Running
 from pgstow.experiment.targets.target import Ready, Target
 from pgstow.host import installations
-from pgstow.model.errors import ServerError
+from pgstow.model.errors import ServerError, UserError
 from pgstow.model.experiment import (
     DataChoice,
+    Experiment,
     Instruments,
     Outcome,
-    Schedule,
     Treatment,
     Trial,
     WorkloadChoice,
@@ -41,6 +41,11 @@ class Recording(Protocol):
     @property
     def instruments(self) -> Instruments:
         """What was read, after the end."""
+        ...
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...] | None:
+        """The server's settings that are not the default, or that matter to storage."""
         ...
 
     @property
@@ -63,6 +68,7 @@ class MakeRecording(Protocol):
         volumes: Mapping[str, str],
         client_pids: Callable[[], Sequence[int]],
         is_local: bool,
+        commit_probe_per_s: float,
     ) -> Recording: ...
 
 
@@ -93,6 +99,20 @@ class Tools:
         return self.make_generator(
             choice, data, bindir=bindir, scripts_directory=self.scripts_directory
         )
+
+    def check(self, experiment: Experiment) -> None:
+        """Raise UserError for a workload that is not known or does not fit its data."""
+        for treatment in experiment.treatments:
+            try:
+                self.make_generator(
+                    treatment.workload,
+                    treatment.data,
+                    bindir=None,
+                    scripts_directory=self.scripts_directory,
+                )
+            except UserError as error:
+                what = f"treatment {treatment.name}: {error.message}"
+                raise UserError(what, error.remedy) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,7 @@ def run_trial(
         if together is not None:
             together.wait()
         measured = _measure(
-            generator, ready, treatment.schedule, seed=place.seed, tools=tools, conduct=conduct
+            generator, ready, treatment, seed=place.seed, tools=tools, conduct=conduct
         )
         return Trial(
             block=place.block,
@@ -140,7 +160,8 @@ def run_trial(
             build=measured_with,
             usd_month=ready.usd_month,
             host=platform.node(),
-            warnings=(*ready.warnings, *measured.recording.warnings),
+            warnings=(*ready.warnings, *measured.recording.warnings, *measured.warnings),
+            settings=measured.recording.settings,
         )
 
 
@@ -149,12 +170,13 @@ class _Measured:
     began_at: datetime
     outcome: Outcome
     recording: Recording
+    warnings: tuple[Warning, ...]  # of the volumes
 
 
 def _measure(
     generator: Generator,
     ready: Ready,
-    schedule: Schedule,
+    treatment: Treatment,
     *,
     seed: int,
     tools: Tools,
@@ -162,6 +184,7 @@ def _measure(
 ) -> _Measured:
     """Load and record. After a warm-up, the time measured is a part of a longer load; without one
     it is all of the load, from its first transaction on."""
+    schedule = treatment.schedule
     is_warmed = schedule.warm_up_s > 0
     slack_s = _SLACK_S if is_warmed else 0.0
     with generator.start(
@@ -178,17 +201,23 @@ def _measure(
             volumes=ready.volumes,
             client_pids=running.pids,
             is_local=ready.is_local,
+            commit_probe_per_s=schedule.commit_probe_per_s,
         ) as recording:
             began_s = time.time()
-            _watch(running, schedule.duration_s, conduct, "measuring")
-            if not is_warmed:
-                _await_end(running, conduct)
+            end_watch = ready.watch()
+            if treatment.workload.transactions is not None:
+                _await_end(running, conduct, schedule.duration_s)
+            else:
+                _watch(running, schedule.duration_s, conduct, "measuring")
+                if not is_warmed:
+                    _await_end(running, conduct, _END_PATIENCE_S)
+            warnings = end_watch()
             ended_s = time.time()
         began_at = datetime.fromtimestamp(began_s, UTC)
         if not is_warmed:
-            return _Measured(began_at, running.outcome(), recording)
+            return _Measured(began_at, running.outcome(), recording, warnings)
         running.stop()
-        return _Measured(began_at, running.outcome(began_s, ended_s), recording)
+        return _Measured(began_at, running.outcome(began_s, ended_s), recording, warnings)
 
 
 def _watch(running: Running, seconds: float, conduct: Conduct, what: str) -> None:
@@ -207,11 +236,13 @@ def _watch(running: Running, seconds: float, conduct: Conduct, what: str) -> Non
             )
 
 
-def _await_end(running: Running, conduct: Conduct) -> None:
-    deadline = time.monotonic() + _END_PATIENCE_S
+def _await_end(running: Running, conduct: Conduct, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
     while not running.wait(0.2):
         conduct.say("measuring")
         if time.monotonic() > deadline:
             raise ServerError(
-                "the load does not end", "see whether the server answers, and what it waits for"
+                f"the load has not ended after {patience_s:g} s",
+                "see whether the server answers, and what it waits for; a fixed number of "
+                "transactions needs a longer schedule.duration",
             )

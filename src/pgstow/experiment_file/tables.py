@@ -83,6 +83,8 @@ class WorkloadTable(_Strict):
     threads: int = 2
     rate: Annotated[float, Field(allow_inf_nan=False)] | None = None
     latency_limit: Duration | None = None
+    transactions: int | None = None
+    sampling_rate: Annotated[float, Field(allow_inf_nan=False)] = 1.0
     variables: dict[str, int] = {}
 
     def workload(self) -> WorkloadChoice:
@@ -94,6 +96,8 @@ class WorkloadTable(_Strict):
             rate_per_s=self.rate,
             variables=tuple(self.variables.items()),
             latency_limit_ms=None if self.latency_limit is None else self.latency_limit * 1000,
+            transactions=self.transactions,
+            sampling_rate=self.sampling_rate,
         )
 
 
@@ -104,10 +108,11 @@ class ScheduleTable(_Strict):
     warm_up: Duration = Seconds(0.0)
     caches: Caches = "cold"
     settle: Duration = Seconds(0.0)
+    commit_probe: Annotated[float, Field(allow_inf_nan=False)] = 0.0  # a second
 
     def schedule(self) -> Schedule:
         """The table as the model's value."""
-        return Schedule(self.duration, self.warm_up, self.caches, self.settle)
+        return Schedule(self.duration, self.warm_up, self.caches, self.settle, self.commit_probe)
 
 
 class TreatmentTable(_Strict):

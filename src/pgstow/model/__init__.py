@@ -12,6 +12,7 @@ from pgstow.model.errors import (
 from pgstow.model.experiment import (
     Build,
     CheckpointUse,
+    CommitUse,
     CpuUse,
     DataChoice,
     DeviceUse,
@@ -83,6 +84,7 @@ __all__ = [
     "CheckpointUse",
     "Claim",
     "Column",
+    "CommitUse",
     "CpuUse",
     "DataChoice",
     "Demand",

@@ -10,6 +10,7 @@ from pgstow.units import Bytes
 
 Target = Literal["emulated", "directories", "server"]
 Caches = Literal["cold", "warm"]
+MOST_PROBES_PER_S = 100  # more would be a load of its own
 Levels = tuple[tuple[str, str], ...]  # factor and level, in the factors' order
 
 
@@ -35,6 +36,8 @@ class WorkloadChoice:
 
     ``rate_per_s`` of None is a closed loop: each client sends the next when it has the answer.
     With a rate, transactions that are late by ``latency_limit_ms`` are skipped (None: none is).
+    With ``transactions`` each client sends that many and ends; the schedule's duration is then the
+    longest that a trial may take. ``sampling_rate`` is the part of the transactions that is logged.
     """
 
     name: str
@@ -43,6 +46,8 @@ class WorkloadChoice:
     rate_per_s: float | None = None
     variables: tuple[tuple[str, int], ...] = ()
     latency_limit_ms: float | None = None
+    transactions: int | None = None  # of each client
+    sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
         if self.clients < 1 or self.threads < 1:
@@ -52,6 +57,12 @@ class WorkloadChoice:
         if self.latency_limit_ms is not None and self.latency_limit_ms <= 0:
             limit = f"{self.latency_limit_ms} ms"
             raise UserError(f"workload {self.name}: a latency limit must be over 0, not {limit}")
+        if self.transactions is not None and self.transactions < 1:
+            what = f"workload {self.name}: transactions must be at least 1, not {self.transactions}"
+            raise UserError(what)
+        if not 0 < self.sampling_rate <= 1:
+            what = f"sampling_rate must be over 0 and at most 1, not {self.sampling_rate:g}"
+            raise UserError(f"workload {self.name}: {what}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +76,23 @@ class ServerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How one trial goes. A trial starts with cold caches, or warmed by as long a load as said."""
+    """How one trial goes. A trial starts with cold caches, or warmed by as long a load as said.
+
+    ``commit_probe_per_s`` test commits are sent beside the load, each timed; 0 sends none.
+    """
 
     duration_s: float
     warm_up_s: float = 0.0
     caches: Caches = "cold"
     settle_s: float = 0.0  # nothing runs, after the load of the data or between trials
+    commit_probe_per_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.duration_s < 1:
             raise UserError(f"a trial measures for at least 1 s, not {self.duration_s:g}")
+        if not 0 <= self.commit_probe_per_s <= MOST_PROBES_PER_S:
+            what = f"commit_probe must be 0 to {MOST_PROBES_PER_S} a second"
+            raise UserError(f"{what}, not {self.commit_probe_per_s:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +110,13 @@ class Treatment:
     server: ServerChoice = ServerChoice()
     layout: Layout | None = None
     dsn: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.workload.transactions is not None and self.schedule.warm_up_s > 0:
+            raise UserError(
+                "a load of a fixed number of transactions has no warm-up: all of it is measured",
+                "drop schedule.warm_up, or workload.transactions",
+            )
 
     @property
     def name(self) -> str:
@@ -180,6 +205,7 @@ class WalUse:
     syncs: int
     write_ms: float | None  # None: the server does not time it
     sync_ms: float | None
+    write_ms_worst_second: float | None = None  # the mean of a write in the second where it is most
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +253,17 @@ class DeviceUse:
     write_await_ms: float | None
     flushes_per_s: float | None
     queue: float  # mean requests in flight
+    await_ms_worst_second: float | None = None  # the mean wait of the second where it is longest
+
+
+@dataclass(frozen=True, slots=True)
+class CommitUse:
+    """What test commits took that were sent beside the load."""
+
+    commits: int
+    mean_ms: float
+    p99_ms: float
+    max_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +286,7 @@ class Instruments:
     devices: tuple[DeviceUse, ...] | None = None
     cpu: CpuUse | None = None
     database_bytes: Bytes | None = None
+    commits: CommitUse | None = None  # None: none were sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +317,8 @@ class Outcome:
     max_ms: float | None
     histogram: LatencyHistogram | None = None
     scripts: tuple[tuple[str, "Outcome"], ...] = ()  # by name, where there are several
+    stddev_ms: float | None = None
+    connection_ms: float | None = None  # until all clients were connected; None: not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +335,4 @@ class Trial:
     usd_month: float | None
     host: str = ""  # the machine's name, where several share the matrix
     warnings: tuple[Warning, ...] = ()
+    settings: tuple[tuple[str, str], ...] | None = None  # of the server; None: not read

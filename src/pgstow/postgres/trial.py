@@ -99,6 +99,19 @@ class TrialSession:
                 resets=resets,
             )
 
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """The settings that somebody set, and those that storage depends on; none holds a secret or
+        a path."""
+        with server_errors("reading the server's settings"):
+            return tuple((name, value) for name, value in self._rows("trial_settings"))
+
+    def wal_writes(self) -> tuple[int, float | None]:
+        """How often the WAL was written so far, and how long that took in ms."""
+        with server_errors("sampling the WAL's writes"):
+            name = "trial_wal_writes_io" if self._version >= 180000 else "trial_wal_writes"
+            writes, write_ms, timed = self._row(name)
+            return int(writes), float(write_ms) if timed else None
+
     def waits(self) -> dict[str, int]:
         """How many sessions execute something now, by wait event; "CPU" for none."""
         with server_errors("sampling the sessions' waits"):

@@ -1,17 +1,23 @@
 """Two readings of cumulative counters, as what was used between them. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
+from statistics import fmean, quantiles
 
 from pgstow.host.devices import DeviceCounters
-from pgstow.model import CheckpointUse, DeviceUse, IoUse, WalUse
+from pgstow.model import CheckpointUse, CommitUse, DeviceUse, IoUse, WalUse
 from pgstow.postgres.trial import CheckpointTotals, IoKey, IoTotals, WalTotals
 
+_FEWEST_OPERATIONS = 10  # between two samples, for a mean of their time
+_FEWEST_COMMITS = 20
 _NOTHING = IoTotals(0, 0.0, 0.0, 0, 0.0, 0.0, 0, 0, 0, 0, 0.0)
 
 
-def wal_use(before: WalTotals, after: WalTotals) -> WalUse:
-    """What the WAL cost in between."""
+def wal_use(
+    before: WalTotals, after: WalTotals, seconds: Sequence[tuple[int, float | None]] = ()
+) -> WalUse:
+    """What the WAL cost in between; ``seconds`` are writes and their time, read each second."""
     return WalUse(
         bytes=after.bytes - before.bytes,
         records=after.records - before.records,
@@ -20,6 +26,7 @@ def wal_use(before: WalTotals, after: WalTotals) -> WalUse:
         syncs=after.syncs - before.syncs,
         write_ms=_time(before.write_ms, after.write_ms),
         sync_ms=_time(before.sync_ms, after.sync_ms),
+        write_ms_worst_second=worst_mean(seconds),
     )
 
 
@@ -60,9 +67,11 @@ def checkpoint_use(before: CheckpointTotals, after: CheckpointTotals) -> Checkpo
 
 
 def device_use(
-    device: str, volume: str | None, before: DeviceCounters, after: DeviceCounters, seconds: float
+    device: str, volume: str | None, samples: Sequence[DeviceCounters], seconds: float
 ) -> DeviceUse:
-    """A block device's use over that time. The counters are the kernel's, which never go back."""
+    """A block device's use over that time, from samples about a second apart, the first at its
+    beginning and the last at its end. The counters are the kernel's, which never go back."""
+    before, after = samples[0], samples[-1]
     reads, writes = after.reads - before.reads, after.writes - before.writes
     flushes = None
     if before.flushes is not None and after.flushes is not None:
@@ -78,7 +87,35 @@ def device_use(
         write_await_ms=(after.write_ms - before.write_ms) / writes if writes else None,
         flushes_per_s=flushes,
         queue=(after.queue_ms - before.queue_ms) / 1000 / seconds,
+        await_ms_worst_second=worst_mean(
+            [(one.reads + one.writes, float(one.read_ms + one.write_ms)) for one in samples]
+        ),
     )
+
+
+def worst_mean(totals: Sequence[tuple[int, float | None]]) -> float | None:
+    """The largest mean time of an operation between two samples of their number and total time.
+
+    Between samples with few operations nothing is said: their times may be of those before.
+
+    >>> worst_mean([(0, 0.0), (100, 200.0), (200, 1200.0), (201, 1300.0)])
+    10.0
+    """
+    means = [
+        (later - former) / (done - before)
+        for (before, former), (done, later) in pairwise(totals)
+        if former is not None and later is not None and done - before >= _FEWEST_OPERATIONS
+    ]
+    return max(means, default=None)
+
+
+def commit_use(commit_ms: Sequence[float]) -> CommitUse | None:
+    """What test commits took; None where there were too few for a percentile."""
+    if len(commit_ms) < _FEWEST_COMMITS:
+        return None
+    ordered = sorted(commit_ms)
+    p99 = quantiles(ordered, n=100, method="inclusive")[98]
+    return CommitUse(len(ordered), fmean(ordered), p99, ordered[-1])
 
 
 def went_back(before: WalTotals | CheckpointTotals, after: WalTotals | CheckpointTotals) -> bool:

@@ -5,19 +5,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self
+from typing import Self, TypeVar
 
 from pgstow.experiment.instruments import differences
 from pgstow.experiment.instruments.waits import Sample, average_active_sessions
 from pgstow.host import cpu, devices
 from pgstow.model import CpuUse, DeviceUse, Instruments, Warning
 from pgstow.model.errors import PgstowError
+from pgstow.postgres.probe import CommitProbe
 from pgstow.postgres.trial import TrialCounters, TrialSession
 from pgstow.units import Bytes
 
+_Answer = TypeVar("_Answer")
 _MOST_OF_INTERVAL = 0.05  # what a sample may take; a slower server is sampled less often
 _LONGEST_INTERVAL_S = 2.0
-_CPU_EVERY_S = 1.0
+_COUNTERS_EVERY_S = 1.0
 
 
 class Recorder:
@@ -25,7 +27,8 @@ class Recorder:
 
     ``volumes`` names the volume of each block device of interest; ``client_pids`` are the load
     generator's processes. Where the server is not local, only SQL is used. What cannot be read is
-    None and said in a warning: the trial goes on.
+    None and said in a warning: the trial goes on. With ``commit_probe_per_s`` over 0 so many test
+    commits a second are sent and timed.
     """
 
     def __init__(
@@ -35,9 +38,11 @@ class Recorder:
         volumes: Mapping[str, str],
         client_pids: Callable[[], Sequence[int]],
         is_local: bool,
+        commit_probe_per_s: float = 0.0,
         sample_interval_s: float = 0.1,
     ) -> None:
         self.instruments = Instruments()
+        self.settings: tuple[tuple[str, str], ...] | None = None
         self.warnings: tuple[Warning, ...] = ()
         self._volumes = dict(volumes)
         self._client_pids = client_pids
@@ -45,7 +50,9 @@ class Recorder:
         self._interval_s = sample_interval_s
         self._session: TrialSession | None = None
         self._before: TrialCounters | None = None
-        self._machine: devices.HostSample | None = None
+        self._machine: list[devices.HostSample] = []  # about one a second
+        self._wal_writes: list[tuple[int, float | None]] = []  # at the same times
+        self._probe = CommitProbe(dsn, commit_probe_per_s or None, time.monotonic)
         self._samples: list[Sample] = []
         self._client_cpu_s: dict[int, tuple[float, float]] = {}  # at first, and last
         self._told: list[Warning] = []
@@ -57,44 +64,51 @@ class Recorder:
             self._tell("instruments", f"the server's statistics cannot be read: {error.message}")
 
     def __enter__(self) -> Self:
+        self.settings = self._ask(lambda session: session.settings())
         self._before = self._counters()
         self._began_s = time.monotonic()
-        if self._is_local:
-            self._machine = devices.sample(self._began_s)
-        self._read_client_cpu()
+        self._read_every_second()
+        self._probe.__enter__()
         self._thread = threading.Thread(target=self._sample, name="instruments", daemon=True)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        assert self._thread is not None
+        assert self._thread is not None, "entered"
         self._thread.join()
         seconds = time.monotonic() - self._began_s
-        self._read_client_cpu()
-        machine = devices.sample(time.monotonic()) if self._is_local else None
+        self._read_every_second()
+        after = self._counters()
+        self._probe.__exit__(None, None, None)
+        self._told += self._probe.warnings
         self.instruments = replace(
-            self._server(self._counters()),
+            self._server(after),
             waits=average_active_sessions(self._samples, seconds),
-            devices=self._devices(machine, seconds),
-            cpu=self._cpu(machine, seconds),
+            devices=self._devices(seconds),
+            cpu=self._cpu(seconds),
+            commits=differences.commit_use(self._probe.commit_ms),
         )
         self.warnings = tuple(self._told)
         if self._session is not None:
             self._session.close()
 
-    def _counters(self) -> TrialCounters | None:
+    def _ask(self, question: Callable[[TrialSession], _Answer]) -> _Answer | None:
+        """The server's answer; None, and said in a warning, where it gives none."""
         if self._session is None:
             return None
         try:
-            return self._session.counters()
+            return question(self._session)
         except PgstowError as error:
             self._tell("instruments", error.message)
             return None
 
+    def _counters(self) -> TrialCounters | None:
+        return self._ask(lambda session: session.counters())
+
     def _sample(self) -> None:
         """Sample the sessions' waits until the end; seldomer where a sample takes long."""
-        due_s, cpu_due_s = self._began_s, self._began_s + _CPU_EVERY_S
+        due_s, counters_due_s = self._began_s, self._began_s + _COUNTERS_EVERY_S
         interval_s = self._interval_s
         while self._session is not None:
             due_s = max(due_s + interval_s, time.monotonic())
@@ -109,9 +123,9 @@ class Recorder:
             took_s = time.monotonic() - asked_s
             self._samples.append((asked_s - self._began_s, sessions))
             interval_s = max(self._interval_s, min(took_s / _MOST_OF_INTERVAL, _LONGEST_INTERVAL_S))
-            if asked_s >= cpu_due_s:
-                self._read_client_cpu()
-                cpu_due_s = asked_s + _CPU_EVERY_S
+            if asked_s >= counters_due_s:
+                self._read_every_second()
+                counters_due_s = asked_s + _COUNTERS_EVERY_S
 
     def _server(self, after: TrialCounters | None) -> Instruments:
         """What the server counted in between; nothing where its counters do not hold."""
@@ -123,7 +137,7 @@ class Recorder:
             return Instruments(database_bytes=Bytes(after.database_bytes))
         wal = checkpoints = io = None
         if self._holds("wal", before, after) and not differences.went_back(before.wal, after.wal):
-            wal = differences.wal_use(before.wal, after.wal)
+            wal = differences.wal_use(before.wal, after.wal, self._wal_writes)
         if self._holds("checkpoints", before, after):
             checkpoints = differences.checkpoint_use(before.checkpoints, after.checkpoints)
         if before.io is not None and after.io is not None and self._holds("io", before, after):
@@ -139,27 +153,35 @@ class Recorder:
         self._tell("counter-reset", f"the statistics of {kind} were reset in the trial")
         return False
 
-    def _devices(
-        self, after: devices.HostSample | None, seconds: float
-    ) -> tuple[DeviceUse, ...] | None:
-        before = self._machine
-        if before is None or after is None:
+    def _devices(self, seconds: float) -> tuple[DeviceUse, ...] | None:
+        if not self._machine:
             return None
         return tuple(
-            differences.device_use(name, volume, before.devices[name], after.devices[name], seconds)
+            differences.device_use(
+                name, volume, [sample.devices[name] for sample in self._machine], seconds
+            )
             for name, volume in self._volumes.items()
-            if name in before.devices and name in after.devices
+            if all(name in sample.devices for sample in self._machine)
         )
 
-    def _cpu(self, after: devices.HostSample | None, seconds: float) -> CpuUse | None:
-        if self._machine is None or after is None:
+    def _cpu(self, seconds: float) -> CpuUse | None:
+        if not self._machine:
             return None
         clients = [last - first for first, last in self._client_cpu_s.values()]
+        busy_core_s = self._machine[-1].busy_core_s - self._machine[0].busy_core_s
         return CpuUse(
             cores=cpu.cores(),
-            busy_cores=(after.busy_core_s - self._machine.busy_core_s) / seconds,
+            busy_cores=busy_core_s / seconds,
             client_cores=sum(clients) / seconds if clients else None,
         )
+
+    def _read_every_second(self) -> None:
+        self._read_client_cpu()
+        if self._is_local:
+            self._machine.append(devices.sample(time.monotonic()))
+        totals = self._ask(lambda session: session.wal_writes())
+        if totals is not None:
+            self._wal_writes.append(totals)
 
     def _read_client_cpu(self) -> None:
         for pid in self._client_pids():
@@ -169,4 +191,5 @@ class Recorder:
                 self._client_cpu_s[pid] = first_s, now_s
 
     def _tell(self, code: str, message: str) -> None:
-        self._told.append(Warning(code, message))
+        if (told := Warning(code, message)) not in self._told:
+            self._told.append(told)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from pgstow.experiment.targets.target import EndWatch
 from pgstow.host import devices
 from pgstow.model.errors import UserError
 from pgstow.model.storage import Layout
@@ -36,6 +37,10 @@ class MountedDirectories:
 
     def limits(self, enabled: bool) -> None:
         """They are as fast as they are."""
+
+    def watch(self) -> EndWatch:
+        """They are what they are."""
+        return lambda: ()
 
     def devices(self) -> Mapping[str, str]:
         """Their block devices; volumes on one device have the first one's name."""

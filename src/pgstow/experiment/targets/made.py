@@ -29,6 +29,7 @@ from pgstow.model.experiment import Experiment, Treatment
 from pgstow.model.provenance import Warning
 from pgstow.model.storage import Layout
 from pgstow.postgres import changes, connect
+from pgstow.postgres.warming import read_through
 from pgstow.units import format_size
 
 _TEMPORARY = Path("/var/tmp")  # noqa: S108 (a private name in it); often /tmp is memory
@@ -234,8 +235,11 @@ def _serve(
         settings["debug_io_direct"] = "data"
     server.start(settings)
     restored.record.note_server(server.process, server.runtime_directory)
-    with connect(server.dsn, purpose="experiment") as connection:
+    with connect(server.dsn_for(base_data.DATABASE), purpose="experiment") as connection:
         version = connection.info.parameter_status("server_version") or ""
+        if limit is not None and treatment.schedule.caches == "warm":
+            conduct.say("reading the data into the server's memory")
+            read_through(connection)
 
     def begin() -> None:
         with connect(server.dsn, purpose="experiment") as connection:
@@ -250,6 +254,7 @@ def _serve(
         is_local=True,
         begin=begin,
         note_clients=restored.record.note_clients,
+        watch=volumes.watch,
         usd_month=load_catalog().layout_price(layout).usd_month,
         warnings=tuple(warnings),
     )

@@ -12,6 +12,7 @@ from pgstow.model.experiment import DataChoice, Experiment, Treatment, WorkloadC
 from pgstow.model.provenance import Warning
 from pgstow.model.storage import Layout
 
+EndWatch = Callable[[], tuple[Warning, ...]]
 MakeGenerator = Callable[[WorkloadChoice, DataChoice], Generator]
 
 
@@ -34,6 +35,10 @@ class Volumes(Protocol):
         """Block devices, as /proc/diskstats names them, and the layout's volume on each."""
         ...
 
+    def watch(self) -> EndWatch:
+        """Begin to look whether the volumes are what they stand for; ends with what was seen."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -46,6 +51,7 @@ class Ready:
     is_local: bool
     begin: Callable[[], None]  # make a checkpoint and put the volumes' limits in force
     note_clients: Callable[[Sequence[int]], None]  # so that they can be ended if we are killed
+    watch: Callable[[], EndWatch] = lambda: lambda: ()  # of the volumes, in the measured time
     usd_month: float | None = None
     warnings: tuple[Warning, ...] = ()
 

@@ -77,9 +77,10 @@ def _outcome(
     work = work_per_second(done.begin_us, done.end_us, first_us, last_us) / sampling_rate
     latency_us = transactions.ended(first_us, last_us).latency_us
     done_us = latency_us[latency_us >= 0]
-    mean_ms = p50_ms = p95_ms = p99_ms = max_ms = None
+    mean_ms = p50_ms = p95_ms = p99_ms = max_ms = stddev_ms = None
     if len(done_us):
         mean_ms, max_ms = float(done_us.mean()) / 1000, float(done_us.max()) / 1000
+        stddev_ms = float(done_us.std()) / 1000
         p50_ms, p95_ms, p99_ms = (
             float(value) / 1000 for value in np.percentile(done_us, (50, 95, 99))
         )
@@ -96,6 +97,7 @@ def _outcome(
         p99_ms=p99_ms,
         max_ms=max_ms,
         histogram=histogram_of(done_us) if len(done_us) else None,
+        stddev_ms=stddev_ms,
     )
 
 

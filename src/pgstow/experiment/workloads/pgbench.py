@@ -22,6 +22,7 @@ class Pgbench:
     spec: WorkloadSpec
     data: DataChoice
     bindir: Path | None
+    sampling_rate: float = 1.0
 
     @classmethod
     def of(
@@ -44,7 +45,8 @@ class Pgbench:
                 f"workload {choice.name} has a latency limit but no rate",
                 "give it a rate: nothing is late where nothing was due",
             )
-        return cls(ready.spec_of(choice, data, scripts_directory), data, bindir)
+        spec = ready.spec_of(choice, data, scripts_directory)
+        return cls(spec, data, bindir, choice.sampling_rate)
 
     @property
     def name(self) -> str:
@@ -88,6 +90,7 @@ class Pgbench:
             seed=seed,
             bindir=self.bindir,
             progress=progress,
+            sampling_rate=self.sampling_rate,
         )
 
 

@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgstow.experiment.generator import Progress
@@ -18,6 +18,7 @@ from pgstow.model.experiment import Outcome
 from pgstow.postgres import connect, redacted_dsn
 
 _PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps, lat ([0-9.]+|NaN) ms")
+_CONNECTION = re.compile(r"^initial connection time = ([0-9.]+) ms", re.MULTILINE)
 _TPS = re.compile(r"^tps = ([0-9.]+) \(without", re.MULTILINE)
 _PATIENCE_S = 120.0  # for the last transactions to end: a scan may take a while
 _RETRY_S = 0.25
@@ -58,7 +59,9 @@ class _Run:
             "--protocol=prepared",
             f"--client={self.spec.clients}",
             f"--jobs={min(self.spec.threads, self.spec.clients)}",
-            f"--time={duration_s}",
+            f"--time={duration_s}"
+            if self.spec.transactions is None
+            else f"--transactions={self.spec.transactions}",
             f"--random-seed={self.seed}",
             "--progress=1",
             "--log",
@@ -170,6 +173,13 @@ class RunningPgbench:
         match = _TPS.search(ended.output)
         return None if match is None else float(match[1])
 
+    @property
+    def connection_ms(self) -> float | None:
+        """How long it took to connect all clients, by pgbench's own word at its end."""
+        ended = self._pieces[0].ended
+        match = None if ended is None else _CONNECTION.search(ended.output)
+        return None if match is None else float(match[1])
+
     def outcome(self, began_at: float | None = None, ended_at: float | None = None) -> Outcome:
         """What it did, after its end; of the part between two times (``time.time()``) if given."""
         if self.is_running:
@@ -185,7 +195,7 @@ class RunningPgbench:
         if found is None:
             reason = self.interruptions[-1] if self.interruptions else "it was stopped too early"
             raise _failure(f"workload {name} finished no transaction", reason)
-        return found
+        return replace(found, connection_ms=self.connection_ms)
 
     def __enter__(self) -> "RunningPgbench":
         return self

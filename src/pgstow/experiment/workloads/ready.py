@@ -71,6 +71,7 @@ def spec_of(
         threads=choice.threads,
         rate_per_s=choice.rate_per_s,
         latency_limit_ms=choice.latency_limit_ms,
+        transactions=choice.transactions,
     )
 
 

@@ -34,7 +34,8 @@ class WorkloadSpec:
     """Scripts and the variables they use (``-D``), and how they are sent.
 
     ``rate_per_s`` of None: each client sends its next transaction when the last one ended. With a
-    rate, transactions later than ``latency_limit_ms`` are skipped (None: none is).
+    rate, transactions later than ``latency_limit_ms`` are skipped (None: none is). With
+    ``transactions`` each client sends that many, however long it takes.
     """
 
     name: str
@@ -44,6 +45,7 @@ class WorkloadSpec:
     threads: int = 2
     rate_per_s: float | None = None
     latency_limit_ms: float | None = None
+    transactions: int | None = None
 
     def __post_init__(self) -> None:
         if not self.scripts:

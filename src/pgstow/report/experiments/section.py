@@ -108,7 +108,7 @@ class LevelComparison(Protocol):
 
     @property
     def verdict(self) -> str:
-        """``higher``, ``lower``, ``no difference shown`` or ``too few blocks``."""
+        """``higher``, ``lower``, ``no difference demonstrated`` or ``too few blocks``."""
 
 
 class MeasuredClaim(Protocol):
@@ -132,7 +132,19 @@ class MeasuredClaim(Protocol):
 
     @property
     def verdict(self) -> str:
-        """``holds``, ``does not hold`` or ``not shown``."""
+        """``holds``, ``does not hold`` or ``not demonstrated``."""
+
+    @property
+    def thirds(self) -> tuple[float, float, float] | None:
+        """The ratio in the first, second and last third of the trials; None: not known."""
+
+    @property
+    def is_published_inside(self) -> bool | None:
+        """Whether the interval holds the published ratio; None: not known."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some of its trials met the emulator's limit."""
 
 
 class MeasuredStudy(Protocol):

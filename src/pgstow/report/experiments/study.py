@@ -8,7 +8,7 @@ from pgstow.report.experiments import words
 from pgstow.report.experiments.section import MeasuredClaim, MeasuredSpread, MeasuredStudy
 
 _NOT_MEASURED = "not measured"
-_VERDICTS = ("holds", "does not hold", "not shown", _NOT_MEASURED)
+_VERDICTS = ("holds", "does not hold", "not demonstrated", _NOT_MEASURED)
 _METRICS = {
     "tps": "TPS",
     "mean_ms": "mean latency",
@@ -19,6 +19,20 @@ _METRICS = {
     "wal_sync_ms": "time of a WAL flush",
     "wal_write_ms": "time of a WAL write",
     "wal_bytes": "WAL of a transaction",
+    "wal_sync_us": "time of WAL flushes per transaction",
+    "wal_write_us": "time of WAL writes per transaction",
+    "wal_write_max_ms": "time of a WAL write in the worst second",
+    "wal_writes": "WAL writes per transaction",
+    "wal_write_kib": "size of a WAL write",
+    "await_max_ms": "device wait in the worst second",
+    "device_writes": "device writes per transaction",
+    "device_write_kib": "size of a device write",
+    "commit_mean_ms": "mean commit",
+    "commit_p99_ms": "p99 commit",
+    "commit_max_ms": "longest commit",
+    "connection_ms": "initial connection time",
+    "stddev_ms": "standard deviation of latency",
+    "seconds": "run time",
     "usd_month": "price",
     "usd_per_1000_tps": "price per 1,000 TPS",
 }
@@ -51,8 +65,10 @@ class ClaimRow:
     published: str
     measured: str
     interval: str
+    thirds: str
     blocks: int
     verdict: str
+    strict: str  # whether the interval holds the published ratio
     is_met: bool | None
 
 
@@ -95,15 +111,31 @@ def claim_rows(outcome: MeasuredStudy) -> tuple[ClaimRow, ...]:
             text=one.claim.text,
             metric=metric_name(one.claim.metric),
             note=one.claim.note,
-            published=words.ratio(one.claim.ratio),
+            published=published(one),
             measured=words.ratio(one.ratio),
             interval=words.span(one.ratio_interval),
+            thirds=thirds(one.thirds),
             blocks=one.blocks,
-            verdict=_verdict(one),
+            verdict=_verdict(one) + (" (limited by the emulator)" if one.is_limited else ""),
+            strict={True: "yes", False: "no", None: f.UNKNOWN}[one.is_published_inside],
             is_met={"holds": True, "does not hold": False}.get(one.verdict),
         )
         for one in outcome.claims
     )
+
+
+def published(one: MeasuredClaim) -> str:
+    """The published ratio, or which side is said to be higher."""
+    return words.ratio(one.claim.ratio) if one.claim.ratio is not None else one.claim.direction
+
+
+def thirds(found: tuple[float, float, float] | None) -> str:
+    """A figure in the first, second and last third of the trials.
+
+    >>> thirds((11.04, 18.13, 18.09)), thirds(None)
+    ('11.0, 18.1, 18.1', '')
+    """
+    return "" if found is None else ", ".join(f"{value:#.3g}" for value in found)
 
 
 def sentence(outcome: MeasuredStudy) -> str:
@@ -112,7 +144,9 @@ def sentence(outcome: MeasuredStudy) -> str:
     found = [(verdict, counts[verdict]) for verdict in _VERDICTS if counts[verdict]]
     parts = [f"{count} {_said(verdict, count)}" for verdict, count in found]
     total = sum(counts.values())
-    return f"Of {f.counted(total, 'claim')}: {', '.join(parts)}."
+    inside = sum(one.is_published_inside is True for one in outcome.claims)
+    strict = f" The published ratio is inside the interval of {inside}." if total else ""
+    return f"Of {f.counted(total, 'claim')}: {', '.join(parts)}.{strict}"
 
 
 def metric_name(metric: str) -> str:

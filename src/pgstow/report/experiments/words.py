@@ -130,7 +130,7 @@ def verdict(section: ExperimentSection) -> str:
     baseline = f"{section.experiment.compare} {section.experiment.baseline}"
     if not decided:
         return (
-            f"No difference in throughput from {baseline} is shown in any of "
+            f"No difference in throughput from {baseline} is demonstrated in any of "
             f"{len(found)} comparisons."
         )
     best = max(decided, key=lambda one: one.ratio or 0.0)
@@ -156,9 +156,9 @@ def _one(section: ExperimentSection, found: LevelComparison) -> str:
             f"Too few blocks for a verdict: {pair[0]} had {ratio(found.ratio)} the throughput "
             f"of {pair[1]} in {f.counted(len(found.blocks), 'block')}."
         )
-    if found.verdict == "no difference shown":
+    if found.verdict == "no difference demonstrated":
         return (
-            f"No difference in throughput is shown between {pair[0]} and {pair[1]}: "
+            f"No difference in throughput is demonstrated between {pair[0]} and {pair[1]}: "
             f"{ratio(found.ratio)}{within}."
         )
     return f"With {pair[0]}, throughput is {ratio(found.ratio)} that with {pair[1]}{within}."
@@ -179,10 +179,10 @@ def _interval(found: LevelComparison) -> str:
 
 
 def _undecided(section: ExperimentSection, found: Sequence[LevelComparison]) -> str:
-    open_ones = [one for one in found if one.verdict == "no difference shown"]
+    open_ones = [one for one in found if one.verdict == "no difference demonstrated"]
     if not open_ones:
         return ""
-    return f" No difference is shown with {_listed(section, open_ones)}."
+    return f" No difference is demonstrated with {_listed(section, open_ones)}."
 
 
 def _listed(section: ExperimentSection, some: Iterable[LevelComparison]) -> str:

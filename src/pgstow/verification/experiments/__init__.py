@@ -4,6 +4,7 @@ from pgstow.verification.experiments.comparison import Comparison, Verdict, comp
 from pgstow.verification.experiments.metrics import METRICS, Metric
 from pgstow.verification.experiments.precision import needed_blocks, required_blocks_for_power
 from pgstow.verification.experiments.studies import (
+    LIMITED_BY_EMULATOR,
     ClaimOutcome,
     ClaimVerdict,
     StudyOutcome,
@@ -13,6 +14,7 @@ from pgstow.verification.experiments.summary import Spread, TreatmentSummary, su
 from pgstow.verification.experiments.traps import traps
 
 __all__ = [
+    "LIMITED_BY_EMULATOR",
     "METRICS",
     "ClaimOutcome",
     "ClaimVerdict",

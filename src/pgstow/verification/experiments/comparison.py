@@ -18,7 +18,7 @@ from pgstow.verification.effect import Interval
 from pgstow.verification.experiments.interval import FEWEST_BLOCKS, Method, means
 from pgstow.verification.experiments.metrics import Metric, known_metric
 
-Verdict = Literal["higher", "lower", "no difference shown", "too few blocks"]
+Verdict = Literal["higher", "lower", "no difference demonstrated", "too few blocks"]
 _LARGEST_LOG = 700.0  # above, its exponential is no finite number
 _ROUNDING = 1e-9
 
@@ -239,7 +239,7 @@ def _with_verdicts(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     for rank, (p_value, place) in enumerate(tested):
         adjusted = max(adjusted, min(1.0, p_value * (len(tested) - rank)))
         one = comparisons[place]
-        verdict: Verdict = "no difference shown"
+        verdict: Verdict = "no difference demonstrated"
         if adjusted <= (1 - one.confidence) * (1 + _ROUNDING):
             rises = one.ratio > 1 if one.ratio is not None else (one.difference or 0.0) > 0
             verdict = "higher" if rises else "lower"

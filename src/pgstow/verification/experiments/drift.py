@@ -1,10 +1,10 @@
 """Whether throughput changed with time: over the whole run, and within the trials."""
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import fmean
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from pgstow.model import Levels, Trial
 from pgstow.verification.effect import effect, mean_interval, student_quantile
 from pgstow.verification.experiments.case import Case, Finding
 
-_FEWEST_SECONDS = 8  # of a trial, to hold its halves against each other
-_DRIFT_WITHIN = 0.05  # from half to half; what is less is of no account
+_FEWEST_SECONDS = 9  # of a trial, to hold its thirds against each other
+_DRIFT_WITHIN = 0.05  # from third to third; what is less is of no account
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,19 @@ def over_the_run(trials: Sequence[Trial], *, confidence: float = 0.99) -> Change
 
 
 def within_trials(trials: Sequence[Trial], *, confidence: float = 0.95) -> Change | None:
-    """How a treatment's throughput changed from the first half of a trial to the second.
+    """How a treatment's throughput changed from the first third of a trial to the last.
 
     Over several trials by the spread of their changes; of a single one by its seconds, which count
     for fewer where they resemble their neighbours. None: nothing to hold against each other.
     """
-    halves = [_halves(trial) for trial in trials]
-    known = [both for both in halves if both is not None]
+    known = [parts for parts in map(_seconds, trials) if parts is not None]
     if len(known) == 1:
-        ((early, late),) = known
+        ((early, _, late),) = known
         if min(*early, *late) <= 0:
             return None
         one = effect(early, late, confidence=confidence)
         return None if one.low is None or one.high is None else Change(one.ratio, one.low, one.high)
-    logs = [math.log(statistics.fmean(late) / statistics.fmean(early)) for early, late in known]
+    logs = [math.log(fmean(late) / fmean(early)) for early, _, late in known]
     found = mean_interval(logs, confidence=confidence)
     return None if found is None else _change(found.mean, found.high - found.mean)
 
@@ -87,17 +86,25 @@ def within_case(case: Case) -> Finding | None:
     found = within_trials(case.trials)
     if found is None or not found.is_shown or abs(found.ratio - 1) < _DRIFT_WITHIN:
         return None
-    text = f"throughput {found} from the first half of a trial to the second"
+    parts = [known for known in map(thirds, case.trials) if known is not None]
+    means = ", ".join(f"{fmean(values):.3g}" for values in zip(*parts, strict=True))
+    text = f"throughput {found} from the first third of a trial to the last: {means} TPS"
     return Finding(abs(math.log(found.ratio)), text)
 
 
-def _halves(trial: Trial) -> tuple[Sequence[float], Sequence[float]] | None:
-    """The seconds' throughput, without the middle one of an odd number."""
+def thirds(trial: Trial) -> tuple[float, float, float] | None:
+    """Throughput in the first, second and last third of a trial; None: too short to tell."""
+    parts = _seconds(trial)
+    return None if parts is None else (fmean(parts[0]), fmean(parts[1]), fmean(parts[2]))
+
+
+def _seconds(trial: Trial) -> tuple[Sequence[float], Sequence[float], Sequence[float]] | None:
+    """The seconds of each third; what does not divide by three is the second's."""
     seconds = trial.outcome.tps_samples
-    half = len(seconds) // 2
-    if half < _FEWEST_SECONDS // 2 or not any(seconds[:half]) or not any(seconds[-half:]):
+    third = len(seconds) // 3
+    if third < _FEWEST_SECONDS // 3 or not any(seconds[:third]) or not any(seconds[-third:]):
         return None
-    return seconds[:half], seconds[-half:]
+    return seconds[:third], seconds[third:-third], seconds[-third:]
 
 
 def _change(log: float, half: float) -> Change:

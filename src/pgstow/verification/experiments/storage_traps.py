@@ -1,36 +1,99 @@
 """Traps of the storage: borrowed speed, data not there yet, work put off, data in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from statistics import fmean
 
-from pgstow.model import HostSpec, Volume
-from pgstow.units import format_duration, format_size, parse_duration
+from pgstow.model import Device, DeviceUse, HostCap, HostSpec, Trial, Volume
+from pgstow.units import MIB, format_duration, format_size, parse_duration
 from pgstow.verification.experiments.case import Case, Finding
 
+_BEYOND = 1.05  # of what is sustained; what is less is the kernel's counting
 _CHECKPOINT_TIMEOUT_S = 300.0  # PostgreSQL's default
 _WAL_RECORDS_PER_TRANSACTION = 0.1  # below, what WAL there is comes from the background
 
 
-def volume_burst(case: Case, *, burst_s: Mapping[Volume, float | None]) -> Finding | None:
-    """Credits of a volume that last into the measured time."""
+def volume_burst(
+    case: Case, *, burst_s: Mapping[Volume, float | None], devices: Mapping[Volume, Device]
+) -> Finding | None:
+    """Credits of a volume that pay for the measured time: by what it was measured to do.
+
+    Only where its devices were not measured does the layout say how long its credits last.
+    """
     layout = case.treatment.layout
-    windows = [
-        (full * (1.0 if volume.burst_credits is None else volume.burst_credits), volume)
-        for volume in (layout.volumes if layout else ())
-        for full in (burst_s.get(volume),)
-        if full is not None
-    ]
+    found, windows = [], []
+    for volume in layout.volumes if layout else ():
+        full = burst_s.get(volume)
+        if full is None:
+            continue
+        used = _credits_used(case, volume, devices.get(volume))
+        if used is not None:
+            found.append((used, volume))
+        else:
+            credits = 1.0 if volume.burst_credits is None else volume.burst_credits
+            windows.append((full * credits, volume))
+    if found:
+        (share, text), volume = max(found, key=lambda one: one[0][0])
+        if share > _BEYOND:
+            what = f"volume {volume.name} ({volume.type}) {text}: credits paid for the rest"
+            return Finding(share, what)
     if not windows:
         return None
     window_s, volume = max(windows, key=lambda one: one[0])
     return _burst(case, f"the burst of volume {volume.name} ({volume.type})", window_s)
 
 
-def instance_burst(case: Case, *, burst_s: Mapping[HostSpec, float | None]) -> Finding | None:
-    """An instance's burst above its own baseline that lasts into the measured time."""
-    host = case.treatment.layout.host if case.treatment.layout else None
-    full = burst_s.get(host) if host else None
-    if host is None or full is None:
+def _credits_used(case: Case, volume: Volume, device: Device | None) -> tuple[float, str] | None:
+    """What a volume did for what it sustains, by its trials' device counters, and in words."""
+    measured = [
+        (
+            sum(one.reads_per_s + one.writes_per_s for one in used),
+            sum(one.read_bytes_per_s + one.write_bytes_per_s for one in used),
+        )
+        for trial in case.trials
+        if (used := _devices_of(trial, {volume.name}))
+    ]
+    if not measured or device is None or device.member.burst is None:
         return None
+    sustained = device.member.burst.refill_per_s * device.stripes
+    iops, rate = (fmean(values) for values in zip(*measured, strict=True))
+    if device.member.burst.kind == "iops":
+        return iops / sustained, f"did {iops:,.0f} operations/s and sustains {sustained:,.0f}"
+    # Each operation that is not part of a longer one costs a whole unit.
+    taken = max(rate, iops * device.member.io_unit_bytes)
+    text = f"was asked up to {taken / MIB:,.0f} MiB/s of credits and sustains"
+    return taken / sustained, f"{text} {sustained / MIB:,.0f}"
+
+
+def _devices_of(trial: Trial, names: Collection[str]) -> tuple[DeviceUse, ...]:
+    return tuple(one for one in trial.instruments.devices or () if one.volume in names)
+
+
+def instance_burst(
+    case: Case,
+    *,
+    burst_s: Mapping[HostSpec, float | None],
+    devices: Mapping[Volume, Device],
+    caps: Mapping[HostSpec, HostCap],
+) -> Finding | None:
+    """An instance's burst above its own baseline in the measured time: by what was measured."""
+    layout = case.treatment.layout
+    host = layout.host if layout else None
+    full = burst_s.get(host) if host else None
+    if layout is None or host is None or full is None:
+        return None
+    cap = caps.get(host)
+    remote = {v.name for v in layout.volumes if v in devices and devices[v].uses_host_cap}
+    measured = [
+        sum(one.reads_per_s + one.writes_per_s for one in used)
+        for trial in case.trials
+        if (used := _devices_of(trial, remote))
+    ]
+    if measured and cap is not None and cap.iops is not None:
+        iops = fmean(measured)
+        if iops <= _BEYOND * cap.iops:
+            return None
+        text = f"did {iops:,.0f} operations/s and sustains {cap.iops:,.0f}"
+        return Finding(iops / cap.iops, f"instance {host.instance} {text}: its burst paid the rest")
     # An emulated host bursts only where the layout says so; a real one does by itself.
     unsaid = 0.0 if case.experiment.target == "emulated" else 1.0
     fraction = unsaid if host.burst_credits is None else host.burst_credits

@@ -9,21 +9,38 @@ from typing import Literal
 from pgstow.model import Claim, Experiment, Levels, Study, Trial
 from pgstow.verification.effect import Interval
 from pgstow.verification.experiments.comparison import paired_ratio, refuse_other_builds
-from pgstow.verification.experiments.metrics import known_metric
+from pgstow.verification.experiments.drift import thirds
+from pgstow.verification.experiments.metrics import Read, known_metric
 from pgstow.verification.experiments.summary import Spread, spread
 
-ClaimVerdict = Literal["holds", "does not hold", "not shown"]
+LIMITED_BY_EMULATOR = "limited-by-emulator"  # the code of a trial's warning
+ClaimVerdict = Literal["holds", "does not hold", "not demonstrated"]
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """What became of a claim. ``ratio`` is ``over`` over ``under``, paired by block."""
+    """What became of a claim. ``ratio`` is ``over`` over ``under``, paired by block.
+
+    ``thirds`` are the ratios in the first, second and last third of the trials, of throughput
+    alone: where they part, the ratio is a mean of regimes. ``is_published_inside`` is the strict
+    reading, whether the interval holds the published ratio; None: there is no interval or none was
+    published. ``is_limited`` says that some of its trials met the emulator's limit, not the
+    volume's.
+    """
 
     claim: Claim
     blocks: int  # that have both
     ratio: float | None
     ratio_interval: Interval | None
     verdict: ClaimVerdict
+    thirds: tuple[float, float, float] | None = None
+    is_limited: bool = False
+
+    @property
+    def is_published_inside(self) -> bool | None:
+        """Whether the interval holds the published ratio."""
+        found, published = self.ratio_interval, self.claim.ratio
+        return None if found is None or published is None else found.low <= published <= found.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +78,7 @@ def _cell(
     if metric is None or not levels:
         return None
     by_block: dict[int, list[float]] = {}
-    for (block, _), value in _values(trials, levels, metric).items():
+    for (block, _), value in _values(trials, levels, known_metric(metric).read).items():
         by_block.setdefault(block, []).append(value)
     return spread([statistics.fmean(by_block[block]) for block in sorted(by_block)], confidence)
 
@@ -69,11 +86,40 @@ def _cell(
 def _outcome(
     claim: Claim, experiment: Experiment, trials: Sequence[Trial], confidence: float
 ) -> ClaimOutcome:
+    found = _paired(claim, experiment, trials, known_metric(claim.metric).read, confidence)
+    ratio, interval = (found.ratio, found.interval) if found else (None, None)
+    return ClaimOutcome(
+        claim,
+        found.blocks if found else 0,
+        ratio,
+        interval,
+        verdict_on(claim, ratio, interval),
+        _thirds(claim, experiment, trials, confidence) if claim.metric == "tps" else None,
+        is_limited=any(
+            warning.code == LIMITED_BY_EMULATOR
+            for trial in trials
+            if any(set(side) <= set(trial.levels) for side in (claim.over, claim.under))
+            for warning in trial.warnings
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Paired:
+    ratio: float
+    interval: Interval | None
+    blocks: int
+
+
+def _paired(
+    claim: Claim, experiment: Experiment, trials: Sequence[Trial], read: Read, confidence: float
+) -> _Paired | None:
+    """The ratio of the claim's two sides in one figure, paired by block."""
     named = {factor for factor, _ in (*claim.over, *claim.under)}
     over, under = (
         {
             (block, tuple(pair for pair in levels if pair[0] not in named)): value
-            for (block, levels), value in _values(trials, side, claim.metric).items()
+            for (block, levels), value in _values(trials, side, read).items()
         }
         for side in (claim.over, claim.under)
     )
@@ -84,8 +130,27 @@ def _outcome(
             logs.setdefault(block, []).append((math.log(pair[0]), math.log(pair[1])))
     pairs = [_geometric_means(some) for some in logs.values()]
     found = paired_ratio(pairs, confidence, experiment.seed)
-    ratio, interval = found or (None, None)
-    return ClaimOutcome(claim, len(pairs), ratio, interval, verdict_on(claim, ratio, interval))
+    return None if found is None else _Paired(found[0], found[1], len(pairs))
+
+
+def _thirds(
+    claim: Claim, experiment: Experiment, trials: Sequence[Trial], confidence: float
+) -> tuple[float, float, float] | None:
+    """The ratio of throughput in each third of the trials; None where one is not known."""
+
+    def read(place: int) -> Read:
+        def of(trial: Trial) -> float | None:
+            found = thirds(trial)
+            return None if found is None else found[place]
+
+        return of
+
+    first, second, last = (
+        _paired(claim, experiment, trials, read(place), confidence) for place in range(3)
+    )
+    if first is None or second is None or last is None:
+        return None
+    return first.ratio, second.ratio, last.ratio
 
 
 def _geometric_means(logs: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -96,28 +161,26 @@ def _geometric_means(logs: Sequence[tuple[float, float]]) -> tuple[float, float]
 def verdict_on(claim: Claim, ratio: float | None, interval: Interval | None) -> ClaimVerdict:
     """Whether a measured ratio bears a claim out.
 
-    It holds where a difference is shown and its ratio is within the claim's tolerance; where no
-    difference is claimed, if the whole interval is. It does not where the whole interval is
-    outside, or on the other side of 1. Else there are too few blocks to say.
+    It holds where the whole interval is within the claim's tolerance and leaves out "no effect"
+    (but where that is what is claimed). It does not where the whole interval is outside, or on the
+    other side of 1. Else the blocks do not decide.
     """
     if ratio is None or interval is None:
-        return "not shown"
+        return "not demonstrated"
     low, high = claim.bounds
     if interval.high < low or interval.low > high:
         return "does not hold"
+    is_inside = low <= interval.low and interval.high <= high
     if claim.direction == "equal":
-        return "holds" if low <= interval.low and interval.high <= high else "not shown"
+        return "holds" if is_inside else "not demonstrated"
     is_shown = interval.low > 1 or interval.high < 1
     if is_shown and (ratio > 1) != (claim.direction == "higher"):
         return "does not hold"
-    return "holds" if is_shown and claim.is_met_by(ratio) else "not shown"
+    return "holds" if is_shown and is_inside else "not demonstrated"
 
 
-def _values(
-    trials: Sequence[Trial], levels: Levels, metric: str
-) -> dict[tuple[int, Levels], float]:
-    """The metric of each trial that has these levels among its own, by block and levels."""
-    read = known_metric(metric).read
+def _values(trials: Sequence[Trial], levels: Levels, read: Read) -> dict[tuple[int, Levels], float]:
+    """The figure of each trial that has these levels among its own, by block and levels."""
     values = {
         (trial.block, trial.levels): read(trial)
         for trial in trials

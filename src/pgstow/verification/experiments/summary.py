@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pgstow.model import Experiment, Levels, Trial
 from pgstow.verification.effect import Interval, mean_interval
+from pgstow.verification.experiments.drift import thirds
 from pgstow.verification.experiments.metrics import known_metric, usd_per_1000_tps
 
 
@@ -37,6 +38,7 @@ class TreatmentSummary:
     p99_ms: Spread | None
     usd_month: float | None
     usd_per_1000_tps: float | None
+    tps_thirds: tuple[float, float, float] | None = None  # of a trial, means over the blocks
 
 
 def summaries(
@@ -87,7 +89,17 @@ def _summary(levels: Levels, trials: Sequence[Trial], confidence: float) -> Trea
         of("p99_ms"),
         usd_month,
         usd_per_1000_tps(usd_month, tps.mean if tps else None),
+        _thirds(ordered),
     )
+
+
+def _thirds(trials: Sequence[Trial]) -> tuple[float, float, float] | None:
+    """Throughput in the first, second and last third of the trials; None where any is too short."""
+    known = [found for found in map(thirds, trials) if found is not None]
+    if not known or len(known) < len(trials):
+        return None
+    first, second, last = (statistics.fmean(values) for values in zip(*known, strict=True))
+    return first, second, last
 
 
 def _usd_month(trials: Sequence[Trial]) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from pgstow.model import Experiment, HostSpec, Levels, Trial, Volume, Warning
+from pgstow.model import Device, Experiment, HostCap, HostSpec, Levels, Trial, Volume, Warning
 from pgstow.verification.experiments import drift, load_traps, storage_traps
 from pgstow.verification.experiments.case import Case, Finding
 
@@ -19,14 +19,16 @@ def traps(
     *,
     burst_s: Mapping[Volume, float | None] | None = None,
     instance_burst_s: Mapping[HostSpec, float | None] | None = None,
+    devices: Mapping[Volume, Device] | None = None,
+    caps: Mapping[HostSpec, HostCap] | None = None,
     memory_bytes: int | None = None,
 ) -> tuple[Warning, ...]:
     """Warnings for the traps that an experiment fell into: one a trap, with the worst treatment.
 
     What trials do not carry is handed in: ``burst_s``, how long full credits of a volume last at
     the burst rate (the catalog's ``burst_seconds``); ``instance_burst_s``, how long a machine may
-    exceed its baseline; ``memory_bytes``, the machine's memory, for servers with no limit of their
-    own.
+    exceed its baseline; ``devices`` and ``caps``, what volumes and machines sustain;
+    ``memory_bytes``, the machine's memory, for servers with no limit of their own.
     """
     by_treatment: dict[Levels, list[Trial]] = {one.levels: [] for one in experiment.treatments}
     for trial in trials:
@@ -37,7 +39,11 @@ def traps(
         for one in experiment.treatments
         if by_treatment[one.levels]
     ]
-    rules = _rules(burst_s or {}, instance_burst_s or {}, memory_bytes)
+    known = devices or {}
+    rules = (
+        *_burst_rules(burst_s or {}, instance_burst_s or {}, known, caps or {}),
+        *_rules(memory_bytes),
+    )
     found = [trial for case in cases for trial in case.trials]
     return tuple(
         warning
@@ -51,22 +57,30 @@ def traps(
     )
 
 
-def _rules(
+def _burst_rules(
     burst_s: Mapping[Volume, float | None],
     instance_burst_s: Mapping[HostSpec, float | None],
-    memory_bytes: int | None,
+    devices: Mapping[Volume, Device],
+    caps: Mapping[HostSpec, HostCap],
 ) -> tuple[_Rule, ...]:
     return (
         (
             "burst-credits",
             "give the volume burst_credits = 0 to see what it sustains, or measure for longer",
-            partial(storage_traps.volume_burst, burst_s=burst_s),
+            partial(storage_traps.volume_burst, burst_s=burst_s, devices=devices),
         ),
         (
             "instance-burst",
             "give the host burst_credits = 0 to see what it sustains, or measure for longer",
-            partial(storage_traps.instance_burst, burst_s=instance_burst_s),
+            partial(
+                storage_traps.instance_burst, burst_s=instance_burst_s, devices=devices, caps=caps
+            ),
         ),
+    )
+
+
+def _rules(memory_bytes: int | None) -> tuple[_Rule, ...]:
+    return (
         (
             "lazy-loading",
             "read the volume once before measuring, or give it fast_snapshot_restore = true",

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,25 @@ def test_a_fault_that_cannot_be_is_one_line(run: Run, layout: Path) -> None:
     for arguments, says in MISTAKES_OF_FAULT:
         assert says in run("fault", *arguments, code=2).stderr
     assert run("fault", "list").stdout == "No faults.\n"
+
+
+def test_credits_are_shown_and_set_and_stand_still_without_limits(run: Run, layout: Path) -> None:
+    text = layout.read_text().replace('type = "gp3"', 'type = "gp2"\nburst_credits = 0.3', 1)
+    layout.write_text(text)
+    up = run("up", str(layout)).stdout
+    assert "burst 3,000 IOPS" in up
+    assert "data: 30.0 % of its burst credits left" in up
+    run("limits", "off")
+    before = volume(run, "data")["burst_balance_percent"]
+    time.sleep(2)
+    assert volume(run, "data")["burst_balance_percent"] == before
+    run("limits", "on")
+    assert volume(run, "data")["burst_balance_percent"] == pytest.approx(before, abs=0.01)
+    dry = run("set", "data", "--credits", "0", "--dry-run").stdout
+    assert dry == "fill the burst credits of data to 0%\n"
+    assert volume(run, "data")["burst_balance_percent"] > 29
+    assert "data: 0.0 % of its burst credits left" in run("set", "data", "--credits", "0").stdout
+    assert "no burst credits" in run("set", "wal", "--credits", "0", code=2).stderr
+    both = run("set", "data", "--credits", "0", "--size", "2GiB", code=2).stderr
+    assert "a run of its own" in both
+    assert "no volume 'x'" in run("set", "x", "--credits", "0", "--dry-run", code=2).stderr

@@ -120,7 +120,7 @@ def test_after_a_power_cut_what_was_synced_is_there(
 ) -> None:
     volume = Volume(lab, filesystem, lab.root / "volume" if backing == "file" else None)
     assert volume.status().backing.kind == backing
-    volume.control.set_volatile(True)
+    emulate.set_volatile(lab.state, True)
     synced = os.urandom(3 * MIB)
     write(volume.mount / "synced", synced, sync=True)
     sync_directory(volume.mount)
@@ -171,6 +171,7 @@ def test_an_error_hits_its_range_and_its_operations(lab: Any) -> None:
 
 def test_a_flush_that_fails_is_told_to_whoever_syncs(lab: Any) -> None:
     volume = Volume(lab, "ext4")
+    emulate.set_volatile(lab.state, True)  # what has no cache is sent no flushes
     volume.fault(Error(operations=("flush",)))
     with pytest.raises(OSError, match=r"Input/output error|Read-only"):
         write(volume.mount / "file", b"x", sync=True)

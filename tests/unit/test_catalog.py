@@ -330,6 +330,13 @@ def test_the_machines_own_disks_do_not_use_its_network_cap(catalog: Catalog) -> 
     assert catalog.device(volume("gp3")).uses_host_cap
 
 
+def test_only_disks_of_the_machine_show_a_volatile_cache(catalog: Catalog) -> None:
+    types = catalog.volume_types.values()
+    shown = {kind.name for kind in types if kind.has_volatile_cache}
+    assert shown == {"local-hdd", "local-ssd", "local-nvme"}
+    assert catalog.device(volume("local-ssd")).has_volatile_cache
+
+
 @pytest.mark.parametrize("name", list(load().volume_types))
 def test_the_device_model_takes_every_type(catalog: Catalog, name: str) -> None:
     kind = catalog.volume_type(name)

@@ -34,6 +34,10 @@ pub struct DeviceConfig {
     /// False for disks inside the host, whose traffic does not pass the host's cap.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub uses_host_cap: bool,
+    /// Whether what was answered may still be in a cache that a power loss takes. The model asks
+    /// nothing of it; whoever shows the volume to a kernel does.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub has_volatile_cache: bool,
 }
 
 fn yes() -> bool {
@@ -46,6 +50,14 @@ fn yes() -> bool {
 )]
 fn is_yes(value: &bool) -> bool {
     *value
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 /// One member of a stripe. A limit of `None` is no limit.

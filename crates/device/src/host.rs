@@ -19,8 +19,13 @@ pub struct HostCap {
 }
 
 impl HostCap {
-    /// A cap as configured, or none. The limits are taken as checked.
+    /// A cap as configured, or none, from time 0 on. The limits are taken as checked.
     pub fn new(config: Option<&HostCapConfig>) -> Self {
+        Self::new_at(config, 0)
+    }
+
+    /// One that comes into being at `now_ns`, with its initial credits then.
+    pub fn new_at(config: Option<&HostCapConfig>, now_ns: u64) -> Self {
         let Some(config) = config else {
             return Self {
                 operations: None,
@@ -29,7 +34,7 @@ impl HostCap {
             };
         };
         let limit = |baseline: Option<f64>, burst: Option<f64>| {
-            baseline.map(|rate| BurstLimit::new(rate, credits(rate, burst, config), 0.0))
+            baseline.map(|rate| BurstLimit::new(rate, credits(rate, burst, config), now_ns as f64))
         };
         Self {
             operations: limit(config.iops, config.burst_iops),
@@ -67,6 +72,16 @@ impl HostCap {
         Spans {
             operations: take(&mut self.operations, operations),
             bytes: take(&mut self.bytes, bytes),
+        }
+    }
+
+    /// Neither gives nor takes burst credits from `from_ns` to `until_ns`.
+    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+        for limit in [&mut self.operations, &mut self.bytes]
+            .into_iter()
+            .flatten()
+        {
+            limit.stand_still(from_ns, until_ns);
         }
     }
 

@@ -132,6 +132,28 @@ impl Member {
         (start_ns, opens_ns)
     }
 
+    /// Lets the time from `from_ns` to `until_ns` change neither credits nor what came from a
+    /// snapshot.
+    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+        for limit in [&mut self.operations, &mut self.bytes]
+            .into_iter()
+            .flatten()
+        {
+            limit.stand_still(from_ns, until_ns);
+        }
+        if let Some(restored) = &mut self.restored {
+            restored.stand_still(from_ns, until_ns);
+        }
+    }
+
+    /// Fills the bucket of credits to a fraction of it; false for a member without.
+    pub fn set_credits(&mut self, now_ns: f64, fraction: f64) -> bool {
+        let limits = [&mut self.operations, &mut self.bytes];
+        limits.into_iter().flatten().fold(false, |found, limit| {
+            limit.set_credits(now_ns, fraction) || found
+        })
+    }
+
     /// How long a request waits for data that are still in the snapshot.
     #[cold]
     fn fetch_ns(

@@ -83,6 +83,14 @@ impl RateLimit {
         self.fill(now_ns) * self.tolerance_ns / self.ns_per_unit
     }
 
+    /// Leaves the balance at `until_ns` what it was at `from_ns`; of a debt goes what was let start
+    /// meanwhile.
+    fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+        let shifted_ns = self.scheduled_ns.max(from_ns) + (until_ns - from_ns);
+        let empty_ns = until_ns + self.tolerance_ns;
+        self.scheduled_ns = self.scheduled_ns.max(shifted_ns.min(empty_ns));
+    }
+
     /// Opens no earlier than `opens_ns`.
     fn wait_until(&mut self, opens_ns: f64) {
         self.scheduled_ns = self.scheduled_ns.max(opens_ns + self.tolerance_ns);
@@ -235,6 +243,21 @@ impl BurstLimit {
             bucket.wait_until(past.opens_ns());
         }
         limit
+    }
+
+    /// Fills the bucket to a fraction of it, a debt included; false for a limit without credits.
+    pub fn set_credits(&mut self, now_ns: f64, fraction: f64) -> bool {
+        self.credits.as_mut().is_some_and(|bucket| {
+            bucket.scheduled_ns = now_ns + (1.0 - fraction) * bucket.tolerance_ns;
+            true
+        })
+    }
+
+    /// Neither gives nor takes credits from `from_ns` to `until_ns`.
+    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+        if let Some(credits) = &mut self.credits {
+            credits.stand_still(from_ns, until_ns);
+        }
     }
 
     /// Credits left, or `None` for a limit without.

@@ -102,6 +102,11 @@ impl Restore {
         background + (1.0 - background) * touched / blocks
     }
 
+    /// Brings nothing by itself from `from_ns` to `until_ns`.
+    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+        self.began_ns += until_ns - from_ns;
+    }
+
     fn in_background(&self, now_ns: f64) -> u64 {
         ((now_ns - self.began_ns) * self.background_blocks_per_ns) as u64
     }

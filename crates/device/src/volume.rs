@@ -115,7 +115,8 @@ pub struct Volume {
     config: DeviceConfig,
     members: Vec<Member>,
     random: Xoshiro256PlusPlus,
-    unlimited: bool,
+    /// Since when everything is let through and the volume's own time stands still.
+    unlimited_since_ns: Option<u64>,
     modifications: Modifications,
 }
 
@@ -133,7 +134,7 @@ impl Volume {
             config: config.clone(),
             members: vec![member; config.stripes as usize],
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            unlimited: false,
+            unlimited_since_ns: None,
             modifications: Modifications::none(),
         })
     }
@@ -145,7 +146,7 @@ impl Volume {
 
     /// Like [`Volume::submit`], and tells the wait before the limits from the latency after it.
     pub fn schedule(&mut self, host: &mut HostCap, now_ns: u64, operation: Operation) -> Timing {
-        if self.unlimited {
+        if self.unlimited_since_ns.is_some() {
             return Timing::at_once(now_ns);
         }
         if operation.kind == OperationKind::Flush {
@@ -234,8 +235,8 @@ impl Volume {
     /// Changes limits and latencies live, and may grow the volume. Name, striping and chunk stay.
     pub fn set_config(&mut self, now_ns: u64, config: &DeviceConfig) -> Result<(), ConfigError> {
         config.check()?;
-        let present = &self.config;
-        present.check_change(config)?;
+        self.config.check_change(config)?;
+        self.stand_still(now_ns);
         for member in &mut self.members {
             member.set_config(&config.member, config.member_bytes(), now_ns as f64);
         }
@@ -254,6 +255,7 @@ impl Volume {
     ) -> Result<(), ConfigError> {
         config.check()?;
         self.config.check_change(config)?;
+        self.stand_still(now_ns);
         let source = self.config.member.clone();
         self.modifications
             .begin(&config.name, source, now_ns, optimising_ns)?;
@@ -289,32 +291,64 @@ impl Volume {
     }
 
     /// Lets everything through at once while it is on: for loading, never for measuring.
-    pub fn set_unlimited(&mut self, unlimited: bool) {
-        self.unlimited = unlimited;
+    ///
+    /// Credits and what comes from a snapshot stand still meanwhile: a measurement begins with what
+    /// there was before the loading.
+    pub fn set_unlimited(&mut self, now_ns: u64, unlimited: bool) {
+        self.stand_still(now_ns);
+        if unlimited != self.is_unlimited() {
+            self.unlimited_since_ns = unlimited.then_some(now_ns);
+        }
     }
 
     pub fn is_unlimited(&self) -> bool {
-        self.unlimited
+        self.unlimited_since_ns.is_some()
+    }
+
+    /// Takes the time without limits up to `now_ns` out of the volume's own.
+    fn stand_still(&mut self, now_ns: u64) {
+        let Some(since_ns) = self.unlimited_since_ns else {
+            return;
+        };
+        let now_ns = now_ns.max(since_ns);
+        for member in &mut self.members {
+            member.stand_still(since_ns as f64, now_ns as f64);
+        }
+        self.unlimited_since_ns = Some(now_ns);
+    }
+
+    /// The time as far as credits and snapshots have come.
+    fn own_time_ns(&self, now_ns: u64) -> f64 {
+        now_ns.min(self.unlimited_since_ns.unwrap_or(u64::MAX)) as f64
     }
 
     /// Burst credits left over all members, or `None` for a volume without.
     pub fn credits(&self, now_ns: u64) -> Option<f64> {
+        let now_ns = self.own_time_ns(now_ns);
         self.members
             .iter()
-            .map(|member| member.credits(now_ns as f64))
+            .map(|member| member.credits(now_ns))
             .sum()
+    }
+
+    /// Fills every member's bucket to a fraction of it; false for a volume without credits.
+    pub fn set_credits(&mut self, now_ns: u64, fraction: f64) -> bool {
+        self.stand_still(now_ns);
+        let mut found = false;
+        for member in &mut self.members {
+            found |= member.set_credits(now_ns as f64, fraction);
+        }
+        found
     }
 
     /// The share of a restored volume's data that is there; `None` where nothing is waited for.
     pub fn restored(&self, now_ns: u64) -> Option<f64> {
-        let shares = self
-            .members
-            .iter()
-            .map(|member| member.restored(now_ns as f64));
+        let now_ns = self.own_time_ns(now_ns);
+        let shares = self.members.iter().map(|member| member.restored(now_ns));
         let waits = self
             .members
             .iter()
-            .any(|member| member.restored(now_ns as f64).is_some());
+            .any(|member| member.restored(now_ns).is_some());
         let sum: f64 = shares.map(|share| share.unwrap_or(1.0)).sum();
         waits.then(|| sum / self.members.len() as f64)
     }

@@ -198,9 +198,9 @@ fn a_disk_inside_the_host_does_not_pass_its_cap() {
 fn unlimited_volumes_answer_at_once_and_limits_come_back() {
     let mut volume = Volume::new(&with_latency(gp3()), 1).unwrap();
     let mut host = HostCap::new(None);
-    volume.set_unlimited(true);
+    volume.set_unlimited(0, true);
     assert!((0..10_000).all(|i| volume.submit(&mut host, 5, read(i * 512 * KIB, 8192)) == 5));
-    volume.set_unlimited(false);
+    volume.set_unlimited(6, false);
     assert!(volume.submit(&mut host, 6, read(0, 8192)) > 100_000);
 }
 

@@ -313,6 +313,60 @@ proptest! {
     }
 
     #[test]
+    fn credits_stand_still_while_limits_are_lifted(
+        asked in requests(), initial in 0.0f64..1.0, off in 1u64..4000, loaded in 0usize..50,
+        changes in any::<bool>(),
+    ) {
+        let device = bursting(initial);
+        let mut volume = Volume::new(&device, 1).unwrap();
+        let mut host = HostCap::new(None);
+        let mut last_ns = 0;
+        for (now_ns, operation) in timed(&asked) {
+            last_ns = now_ns.max(volume.schedule(&mut host, now_ns, operation).start_ns);
+        }
+        let before = volume.credits(last_ns).unwrap();
+        volume.set_unlimited(last_ns, true);
+        let on_ns = last_ns + off * 1_000_000;
+        for step in 0..loaded as u64 {
+            let at_ns = last_ns + step * off * 10_000;
+            let done_ns = volume.submit(&mut host, at_ns, operation(OperationKind::Write, 0, KIB));
+            prop_assert_eq!(done_ns, at_ns);
+            prop_assert!((volume.credits(at_ns).unwrap() - before).abs() < 1e-3);
+        }
+        if changes {
+            volume.set_config(last_ns + off * 500_000, &device).unwrap();
+        }
+        volume.set_unlimited(on_ns, false);
+        let after = volume.credits(on_ns).unwrap();
+        prop_assert!((after - before).abs() < 1e-3, "{} before, {} after", before, after);
+        let later = volume.credits(on_ns + 100_000_000).unwrap();
+        prop_assert!((later - (before + 30.0).min(200.0)).abs() < 1e-3, "{} later", later);
+    }
+
+    #[test]
+    fn a_debt_lasts_no_longer_for_limits_lifted_meanwhile(
+        queued in 300u64..2000, off in 1u64..4000,
+    ) {
+        let starts_ns = |lifts: bool| {
+            let mut volume = Volume::new(&bursting(0.0), 1).unwrap();
+            let mut host = HostCap::new(None);
+            for index in 0..queued {
+                volume.submit(&mut host, 0, operation(OperationKind::Read, index * 8 * KIB * KIB, KIB));
+            }
+            let on_ns = off * 1_000_000;
+            if lifts {
+                volume.set_unlimited(0, true);
+                volume.set_unlimited(on_ns, false);
+            }
+            assert_eq!(volume.credits(on_ns).map(|left| left < 1e-3 || !lifts), Some(true));
+            let last = operation(OperationKind::Read, KIB, KIB);
+            volume.schedule(&mut host, on_ns, last).start_ns
+        };
+        let (lifted, kept) = (starts_ns(true), starts_ns(false));
+        prop_assert!(lifted.abs_diff(kept.max(off * 1_000_000)) < 5_000_000, "{} {}", lifted, kept);
+    }
+
+    #[test]
     fn equal_seeds_give_equal_traces(asked in requests(), seed in any::<u64>(), stripes in 1u32..5) {
         let (device, cap) = (everything(stripes), cap(1000.0, 1e8));
         let first = trace(&device, seed, Some(&cap), &asked);

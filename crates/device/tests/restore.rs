@@ -115,8 +115,21 @@ fn what_a_volume_grew_by_is_in_no_snapshot() {
 fn what_is_loaded_without_limits_is_still_in_the_snapshot() {
     let mut volume = Volume::new(&restored(), 1).unwrap();
     let mut host = HostCap::new(None);
-    volume.set_unlimited(true);
+    volume.set_unlimited(0, true);
     assert_eq!(volume.submit(&mut host, 0, read(0, 4096)), 0);
-    volume.set_unlimited(false);
+    volume.set_unlimited(0, false);
     assert_eq!(volume.submit(&mut host, 0, read(0, 4096)), FETCH_NS);
+}
+
+#[test]
+fn nothing_comes_from_the_snapshot_by_itself_while_limits_are_lifted() {
+    let mut device = restored();
+    let config = device.member.restored.as_mut().unwrap();
+    config.background_bytes_per_second = Some(8.0 * MIB as f64);
+    let mut volume = Volume::new(&device, 1).unwrap();
+    volume.set_unlimited(2 * SECOND_NS, true);
+    assert_eq!(volume.restored(5 * SECOND_NS), Some(0.25));
+    volume.set_unlimited(6 * SECOND_NS, false);
+    assert_eq!(volume.restored(6 * SECOND_NS), Some(0.25));
+    assert_eq!(volume.restored(8 * SECOND_NS), Some(0.5));
 }

@@ -39,6 +39,11 @@ enum Command {
         #[serde(default)]
         name: Option<String>,
     },
+    Credits {
+        fraction: f64,
+        #[serde(default)]
+        name: Option<String>,
+    },
     Compensation {
         read_us: f64,
         write_us: f64,
@@ -132,8 +137,9 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
             device,
             optimising_s,
         } => store.modify(&device, optimising_s, now_ns),
-        Command::Host { host } => store.set_host(host),
-        Command::Limits { enabled, name } => store.set_limits(enabled, name.as_deref()),
+        Command::Host { host } => store.set_host(host, now_ns),
+        Command::Limits { enabled, name } => store.set_limits(enabled, name.as_deref(), now_ns),
+        Command::Credits { fraction, name } => store.set_credits(fraction, name.as_deref(), now_ns),
         Command::Compensation { read_us, write_us } => {
             store.set_compensation(CompensationUs { read_us, write_us })
         }

@@ -21,6 +21,7 @@ mod filesystem;
 mod guard;
 mod job_order;
 mod jobs;
+mod limits;
 mod memory;
 mod mount;
 mod pages;

@@ -36,7 +36,9 @@ pub fn serve(config_json: &str) -> Result<(), Error> {
     let clock = Clock::start();
     let _memory = MemoryLock::take();
     let mut store = Store::new(MemoryGuard::new(config.memory_reserve_bytes), config.seed);
-    store.set_host(config.host).map_err(Error::Config)?;
+    store
+        .set_host(config.host, clock.now_ns())
+        .map_err(Error::Config)?;
     store
         .set_compensation(config.compensation)
         .map_err(Error::Config)?;

@@ -28,11 +28,13 @@ pub struct Store {
     pub volumes: BTreeMap<u64, EmulatedVolume>,
     next_node: u64,
     pub host: HostCap,
-    host_config: Option<HostCapConfig>,
+    pub host_config: Option<HostCapConfig>,
+    /// Since when no volume under the host's cap has had its limits on: its credits stand still.
+    pub host_rests_since_ns: Option<u64>,
     pub guard: MemoryGuard,
     pub compensation: Compensation,
     /// Whether a volume that is added has its limits on.
-    limits_enabled: bool,
+    pub limits_enabled: bool,
     /// Whether a volume that is added keeps a log of what is not flushed.
     pub volatile: bool,
     pub faults: Faults,
@@ -97,6 +99,7 @@ impl Store {
             next_node: FIRST_NODE,
             host: HostCap::new(None),
             host_config: None,
+            host_rests_since_ns: Some(0),
             guard,
             compensation: Compensation::default(),
             limits_enabled: true,
@@ -139,10 +142,11 @@ impl Store {
                 return Err(message);
             }
         };
-        volume.timing.set_unlimited(!self.limits_enabled);
+        volume.timing.set_unlimited(now_ns, !self.limits_enabled);
         volume.undo = self.volatile.then(UndoLog::default);
         volume.faults = self.faults.of(name);
         self.volumes.insert(node, volume);
+        self.let_host_rest(now_ns);
         Ok(())
     }
 
@@ -201,28 +205,6 @@ impl Store {
             .modify(device, optimising_ns, now_ns)
     }
 
-    pub fn set_host(&mut self, config: Option<HostCapConfig>) -> Result<(), String> {
-        if let Some(config) = &config {
-            config.check().map_err(|error| error.to_string())?;
-        }
-        self.host = HostCap::new(config.as_ref());
-        self.host_config = config;
-        Ok(())
-    }
-
-    /// Switches limits and latency of one volume or of all, present and to come.
-    pub fn set_limits(&mut self, enabled: bool, name: Option<&str>) -> Result<(), String> {
-        if let Some(name) = name {
-            self.named(name)?.1.timing.set_unlimited(!enabled);
-            return Ok(());
-        }
-        self.limits_enabled = enabled;
-        for volume in self.volumes.values_mut() {
-            volume.timing.set_unlimited(!enabled);
-        }
-        Ok(())
-    }
-
     pub fn set_compensation(&mut self, wanted: CompensationUs) -> Result<(), String> {
         self.compensation = Compensation::new(wanted)?;
         Ok(())
@@ -259,7 +241,7 @@ impl Store {
     }
 
     /// What is needed to run recorded requests again: devices, host, credits, compensation.
-    fn describe(&self, nodes: &[u64], now_ns: u64) -> Value {
+    pub fn describe(&self, nodes: &[u64], now_ns: u64) -> Value {
         let volumes: Vec<_> = nodes.iter().map(|node| &self.volumes[node]).collect();
         let devices: Vec<_> = volumes
             .iter()
@@ -269,7 +251,8 @@ impl Store {
             .iter()
             .map(|volume| (volume.name(), volume.timing.credits(now_ns)))
             .collect();
-        let (iops, bytes) = self.host.credits_left(now_ns as f64, 0.0, 0.0);
+        let host_ns = self.host_rests_since_ns.unwrap_or(now_ns) as f64;
+        let (iops, bytes) = self.host.credits_left(host_ns, 0.0, 0.0);
         let host_credits = iops
             .or(bytes)
             .map(|_| json!({"iops": iops, "bytes": bytes}));
@@ -403,6 +386,7 @@ pub mod tests {
                 restored: None,
             },
             uses_host_cap: true,
+            has_volatile_cache: false,
         }
     }
 
@@ -433,21 +417,6 @@ pub mod tests {
         store.remove("a").unwrap();
         store.add(&device("a"), 0).unwrap();
         assert_ne!(store.find(b"a").unwrap(), node);
-    }
-
-    #[test]
-    fn limits_are_switched_for_one_or_all() {
-        let mut store = Store::new(MemoryGuard::new(0), 1);
-        store.set_limits(false, None).unwrap();
-        store.add(&device("a"), 0).unwrap();
-        store.add(&device("b"), 0).unwrap();
-        store.set_limits(true, Some("b")).unwrap();
-        let unlimited: Vec<bool> = store
-            .iter()
-            .map(|(_, volume)| volume.timing.is_unlimited())
-            .collect();
-        assert_eq!(unlimited, [true, false]);
-        assert!(store.set_limits(true, Some("c")).is_err());
     }
 
     #[test]

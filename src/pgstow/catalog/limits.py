@@ -111,4 +111,5 @@ def device(kind: VolumeType, volume: Volume) -> Device:
             restored=member_restore(kind, volume),
         ),
         uses_host_cap=not kind.is_local,
+        has_volatile_cache=kind.has_volatile_cache,
     )

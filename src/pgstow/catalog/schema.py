@@ -290,6 +290,7 @@ class TypeRow(_Strict):
     is_ephemeral: bool = False
     is_hdd: bool = False
     is_local: bool = False
+    volatile_cache: bool = False
     size: SizeRow
     iops: IopsRow
     throughput: ThroughputRow
@@ -337,6 +338,7 @@ class TypeRow(_Strict):
             snapshot_rule=snapshot.rule() if snapshot else None,
             stripe_rule=self.stripe.rule() if self.stripe else None,
             holds=self.holds,
+            has_volatile_cache=self.volatile_cache,
             goes_with=self.goes_with,
             facts={k: f.provenance for k, f in groups.items() if f},
         )

@@ -160,6 +160,7 @@ class VolumeType:
     snapshot_rule: SnapshotRule | None = None
     stripe_rule: StripeRule | None = None  # where the provider stripes by itself (RDS)
     holds: Literal["anything", "wal"] = "anything"
+    has_volatile_cache: bool = False  # the device says so, and the kernel sends it flushes
     goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
 
     @property

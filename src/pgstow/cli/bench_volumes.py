@@ -42,9 +42,12 @@ class EmulatedVolumes:
         emulate.down(STATE_DIRECTORY, force=True)
 
     def limits(self, enabled: bool) -> None:
-        """Switch what slows them down, as for loading quickly."""
+        """Switch what slows them down, as for loading quickly; a trial begins when it is on, with
+        the burst credits of its layout."""
         from pgstow import emulate
 
+        if enabled:
+            emulate.reset_credits(STATE_DIRECTORY)
         emulate.set_limits(STATE_DIRECTORY, enabled)
 
     def devices(self) -> Mapping[str, str]:

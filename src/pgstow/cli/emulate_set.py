@@ -10,6 +10,8 @@ from pgstow.cli.emulate_status import print_actions, print_status
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pgstow.model import Volume
 
 
@@ -30,6 +32,16 @@ def set_volume(
     size: Annotated[
         str | None,
         typer.Option("--size", metavar="SIZE", help="Of one member, such as 200GiB; only larger."),
+    ] = None,
+    credits: Annotated[
+        float | None,
+        typer.Option(
+            "--credits",
+            metavar="FRACTION",
+            min=0,
+            max=1,
+            help="Burst credits left, at once: from 0 (empty) to 1 (full).",
+        ),
     ] = None,
     optimising: Annotated[
         str,
@@ -52,15 +64,22 @@ def set_volume(
     The size grows at once and the filesystem with it; limits change over the
     optimising phase. Four in 24 hours are allowed, one at a time.
 
+    Credits are set by themselves, and at once; no provider lets one do that.
+
     Example: sudo pgstow emulate set data --iops 6000 --throughput 250MiB/s --optimising 2min
+    Example: sudo pgstow emulate set data --credits 0
     """
     from dataclasses import replace
 
     from pgstow import catalog, emulate
     from pgstow.units import Iops, parse_rate, parse_size
 
-    if all(one is None for one in (type, iops, throughput, size)):
-        remedy = "name at least one of --type, --iops, --throughput and --size"
+    changes = any(one is not None for one in (type, iops, throughput, size))
+    if credits is not None:
+        _set_credits(volume, credits, state_dir, alone=not changes, dry_run=dry_run, json=json)
+        return
+    if not changes:
+        remedy = "name at least one of --type, --iops, --throughput, --size and --credits"
         raise UserError(f"there is nothing to set on {volume}", remedy)
     optimising_s = None if now else options.parse_seconds(optimising, "--optimising")
     layout = emulate.running_layout(state_dir)
@@ -94,6 +113,25 @@ def set_volume(
         print_actions(actions, f"Nothing to do: {volume} is so already.")
     if not dry_run:
         print_status(status, json)
+
+
+def _set_credits(
+    volume: str, fraction: float, state_dir: "Path", *, alone: bool, dry_run: bool, json: bool
+) -> None:
+    from pgstow import emulate
+
+    if not alone:
+        remedy = "set --credits in a run of its own"
+        raise UserError("credits are no part of a modification", remedy)
+    text = f"fill the burst credits of {volume} to {fraction:.0%}"
+    if dry_run:
+        emulate.check_credits(state_dir, volume)
+        if json:
+            output.print_json({"actions": [{"kind": "credits", "text": text, "volume": volume}]})
+        else:
+            output.console().print(text, markup=False)
+        return
+    print_status(emulate.set_credits(state_dir, volume, fraction), json)
 
 
 def _of_type(present: "Volume", type: str | None) -> "Volume":

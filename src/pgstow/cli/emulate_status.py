@@ -159,6 +159,8 @@ def _notes(status: "EmulatorStatus") -> "Iterator[str]":
             )
         elif volume.modifications_24h:
             yield f"{volume.name}: modified {volume.modifications_24h} of 4 times in 24 h"
+        if volume.burst_balance_percent is not None:
+            yield f"{volume.name}: {volume.burst_balance_percent:.1f} % of its burst credits left"
         if volume.volatile:
             writes, size = volume.unflushed_writes or 0, format_size(volume.unflushed_bytes or 0)
             yield f"{volume.name}: volatile; {writes:,} writes, {size}, are not flushed yet"

@@ -283,10 +283,17 @@ class _Run:
         if present.device != entry.device:
             self.control.set(entry.device)
         self.note_volume(replace(present, volume=entry.volume, device=entry.device))
+        self.show_cache(entry.volume.name)
 
     def attach(self, name: str) -> None:
         loop = volumes.attach(self.directory.mountpoint / name)
         self.note_volume(replace(self.volume(name), loop=loop))
+        self.show_cache(name)
+
+    def show_cache(self, name: str) -> None:
+        entry, present = self.volume(name), self.control.status().find(name)
+        if entry.loop is not None and present is not None:
+            volumes.show_cache(entry.loop, entry.device, is_volatile=present.volatile)
 
     def format(self, name: str) -> None:
         entry = self.volume(name)

@@ -89,6 +89,7 @@ class ServerVolume:
     modification: Modification | None = None
     modifications_24h: int = 0
     late_us_total: float = 0.0  # by how much answers came later than the model said, in all
+    credits: float | None = None  # of all members; None: it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,10 @@ class Control:
         """Switch limits and latency on or off, of one volume or of all."""
         only = {} if name is None else {"name": name}
         self._ask({"command": "limits", "enabled": enabled, **only})
+
+    def set_credits(self, fraction: float, name: str | None = None) -> None:
+        """Fill the buckets of burst credits of one volume, or of all that have some."""
+        self._ask({"command": "credits", "fraction": fraction, "name": name})
 
     def set_compensation(self, compensation: Compensation) -> None:
         """Change what is taken off latencies."""

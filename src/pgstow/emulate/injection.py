@@ -14,7 +14,7 @@ from pgstow.emulate.faults import Error, Fault, PowerLoss, Slow
 from pgstow.emulate.observation import observe
 from pgstow.emulate.state import StateDirectory
 from pgstow.emulate.status import EmulatorStatus, read_status
-from pgstow.host import mounts
+from pgstow.host import loops, mounts
 from pgstow.model.errors import UserError
 from pgstow.units import format_exact_size, parse_duration, parse_size
 
@@ -202,11 +202,27 @@ def _remount(directory: StateDirectory) -> None:
 
 
 def set_volatile(state_directory: Path, enabled: bool) -> EmulatorStatus:
-    """Let volumes lose at a power loss what was not flushed, or let them not."""
+    """Let volumes lose at a power loss what was not flushed, or let them not.
+
+    The kernel flushes what has a volatile cache. It does before anything can be lost, and as long
+    as something can.
+    """
     directory = StateDirectory(state_directory)
     _running(directory)
-    Control(directory.control).set_volatile(enabled)
+    with directory.locked():
+        if enabled:
+            _show_caches(directory, is_volatile=True)
+        Control(directory.control).set_volatile(enabled)
+        if not enabled:
+            _show_caches(directory, is_volatile=False)
     return read_status(directory.path)
+
+
+def _show_caches(directory: StateDirectory, *, is_volatile: bool) -> None:
+    state = directory.read()
+    for entry in () if state is None else state.volumes:
+        if entry.loop is not None and loops.is_attached(entry.loop):
+            volumes.show_cache(entry.loop, entry.device, is_volatile=is_volatile)
 
 
 def _running(directory: StateDirectory) -> EmulatorStatus:

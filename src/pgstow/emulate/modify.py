@@ -51,7 +51,9 @@ def modify(
         actions = _plan(Wanted(volume, device), present, optimising_s)
         for action in actions:
             if action.kind == "change":
-                _change(Control(directory.control), device, optimising_s)
+                control = Control(directory.control)
+                _change(control, device, optimising_s)
+                _show_cache(control, device, present)
                 present = replace(present, volume=volume, device=device)
             else:
                 assert present.loop is not None, f"volume {volume.name} has no loop device"
@@ -111,6 +113,12 @@ def _plan(wanted: Wanted, present: VolumeState, optimising_s: float | None) -> t
 def describe(volume: Volume, device: Device) -> str:
     """A volume's type, size and limits for people."""
     return f"{volume.type} {reconcile.describe_device(device)}"
+
+
+def _show_cache(control: Control, device: Device, present: VolumeState) -> None:
+    server = control.status().find(device.name)
+    if present.loop is not None and server is not None:
+        volumes.show_cache(present.loop, device, is_volatile=server.volatile)
 
 
 def _change(control: Control, device: Device, optimising_s: float | None) -> None:

@@ -222,7 +222,16 @@ def describe_device(device: Device) -> str:
 def describe_limits(device: Device) -> str:
     """A device's limits for people."""
     stripes = "" if device.stripes == 1 else f", {device.stripes} stripes"
-    return _limits(device.iops, device.bytes_per_second) + stripes
+    return _limits(device.iops, device.bytes_per_second) + describe_burst(device) + stripes
+
+
+def describe_burst(device: Device) -> str:
+    """What a device may reach while its credits last, for people; empty where it has none."""
+    burst = device.member.burst
+    if burst is None:
+        return ""
+    rate = burst.burst_rate * device.stripes
+    return f", burst {_limits(rate, None) if burst.kind == 'iops' else format_rate(rate)}"
 
 
 def describe_cap(cap: HostCap | None) -> str:

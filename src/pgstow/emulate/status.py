@@ -11,6 +11,7 @@ from pgstow.emulate.control import (
     Modification,
     ServerFault,
     ServerStatus,
+    ServerVolume,
 )
 from pgstow.emulate.reconcile import Action
 from pgstow.emulate.state import State, StateDirectory, VolumeState
@@ -59,6 +60,7 @@ class VolumeStatus:
     volatile: bool | None = None
     unflushed_writes: int | None = None
     unflushed_bytes: int | None = None
+    burst_balance_percent: float | None = None  # None also where the volume has no credits
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,38 @@ def set_limits(state_directory: Path, enabled: bool) -> EmulatorStatus:
         raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
     Control(directory.control).set_limits(enabled)
     return read_status(directory.path)
+
+
+def set_credits(state_directory: Path, name: str, fraction: float) -> EmulatorStatus:
+    """Fill a volume's burst credits to a fraction of them."""
+    directory = check_credits(state_directory, name)
+    Control(directory.control).set_credits(fraction, name)
+    return read_status(directory.path)
+
+
+def check_credits(state_directory: Path, name: str) -> StateDirectory:
+    """Refuse a volume that is not up, or has no burst credits."""
+    directory = StateDirectory(state_directory)
+    server = process.running(directory)
+    if server is None:
+        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+    present = server.find(name)
+    if present is None:
+        names = ", ".join(volume.name for volume in server.volumes) or "none"
+        raise UserError(f"no volume {name!r} is up", f"use one of: {names}")
+    if present.device.member.burst is None:
+        raise UserError(
+            f"volume {name} has no burst credits", "only gp2, st1 and sc1 have: leave --credits out"
+        )
+    return directory
+
+
+def reset_credits(state_directory: Path) -> None:
+    """Give every volume the burst credits that it was made with."""
+    control = Control(StateDirectory(state_directory).control)
+    for volume in control.status().volumes:
+        if volume.device.member.burst is not None:
+            control.set_credits(volume.device.member.burst.initial, volume.name)
 
 
 def emulated_volumes(state_directory: Path) -> tuple[EmulatedVolume, ...]:
@@ -157,7 +191,15 @@ def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
         volatile=present.volatile,
         unflushed_writes=present.unflushed_writes,
         unflushed_bytes=present.unflushed_bytes,
+        burst_balance_percent=_balance_percent(present),
     )
+
+
+def _balance_percent(volume: ServerVolume) -> float | None:
+    burst = volume.device.member.burst
+    if burst is None or volume.credits is None:
+        return None
+    return volume.credits / (burst.capacity * volume.device.stripes) * 100
 
 
 def _warnings(state: State | None, server: ServerStatus | None) -> tuple[Warning, ...]:

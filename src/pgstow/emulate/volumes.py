@@ -11,7 +11,7 @@ from pgstow.emulate.calibrate import MAX_REQUEST_BYTES
 from pgstow.emulate.filesystems import KINDS, mount_options
 from pgstow.host import loops, mounts, programs
 from pgstow.host.loops import Loop
-from pgstow.model import Volume
+from pgstow.model import Device, Volume
 from pgstow.model.errors import HostError, UserError
 
 _FORMAT_TIMEOUT_S = 300.0
@@ -20,6 +20,12 @@ _FORMAT_TIMEOUT_S = 300.0
 def attach(file: Path) -> Loop:
     """Make a loop device of a volume's file."""
     return loops.attach(file, max_request_bytes=MAX_REQUEST_BYTES)
+
+
+def show_cache(loop: Loop, device: Device, *, is_volatile: bool) -> None:
+    """Let the kernel send flushes where something can be lost, and nowhere else: as the real
+    device does, which shows a volatile cache or none."""
+    loops.set_write_cache(loop, is_volatile or device.has_volatile_cache)
 
 
 def format_device(volume: Volume, device: str) -> None:

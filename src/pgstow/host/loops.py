@@ -40,6 +40,14 @@ def attach(file: Path, *, max_request_bytes: int) -> Loop:
     return loop
 
 
+def set_write_cache(loop: Loop, present: bool) -> None:
+    """Tell the kernel whether the device has a volatile write cache, which it then flushes.
+
+    It asks at each flush, so this may change while a filesystem is mounted.
+    """
+    (loop.directory / "queue/write_cache").write_text("write back" if present else "write through")
+
+
 def backing(loop: Loop) -> str | None:
     """The path of the file behind a loop device, as the kernel has it; None: not attached."""
     return _read(loop.directory / "loop/backing_file")

@@ -317,6 +317,7 @@ class Device:
     chunk_bytes: Bytes
     member: Member
     uses_host_cap: bool = True  # False: a disk of the machine itself
+    has_volatile_cache: bool = False  # the kernel is to send it flushes
 
     @property
     def iops(self) -> float | None:

@@ -27,6 +27,7 @@ pub fn gp3() -> DeviceConfig {
             restored: None,
         },
         uses_host_cap: true,
+        has_volatile_cache: false,
     }
 }
 

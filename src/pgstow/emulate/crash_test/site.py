@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgstow.emulate import bring_up, take_down
+from pgstow.emulate import bring_up, injection, take_down
 from pgstow.emulate.control import Control, Lost
 from pgstow.emulate.crash_test.amcheck import Checker
 from pgstow.emulate.crash_test.plan import Combination
@@ -119,7 +119,7 @@ class Site:
             connection.execute(query("ledger_schema"))
         self._checker.install(self.server)
         self.sync()
-        self.control.set_volatile(True)
+        injection.set_volatile(self._state.path, True)
 
     def start(self, **settings: str) -> None:
         """Start the server with the campaign's settings, and with these."""

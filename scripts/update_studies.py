@@ -1,91 +1,223 @@
-"""Write the newest long runs of the studies' experiments into docs/studies.
+"""Write the recorded runs of the studies' experiments into docs/studies and docs/studies.md.
 
-    .venv/bin/python scripts/update_studies.py WORKSPACE
+    .venv/bin/python scripts/update_studies.py [WORKSPACE]
 
-Each study's newest finished run with profile full becomes docs/studies/NAME.json, with the machine,
-versions, seed and every trial; its tables replace what stands between ``<!-- NAME -->`` and
-``<!-- /NAME -->`` in docs/studies.md, and each study's first claim what is between
-``<!-- first claims -->`` and ``<!-- /first claims -->``.
+With a workspace, each study's newest finished run of a recorded profile (``PROFILES``) becomes
+docs/studies/NAME.json (of another profile than full NAME-PROFILE.json): the design, the machine,
+versions, seed, settings and every trial. Then the page is made from these files alone: what stands
+between ``<!-- NAME -->`` and ``<!-- /NAME -->`` are its tables, and so for ``first claims`` and
+``count`` here and in README.md. Run without a workspace it changes nothing that was up to date.
 """
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from pgstow.cli.bench_show import cells, varied
+from pydantic import TypeAdapter
+
+from pgstow.cli.bench_show import cells, figures, percent, thirds_text, three_digits, varied
+from pgstow.experiment_file import experiment_names
 from pgstow.model import Experiment, Trial
 from pgstow.report.exports import trials_json
 from pgstow.studies_file import read_study
+from pgstow.units import format_duration
 from pgstow.verification import experiments as statistics
+from pgstow.verification.experiments import ClaimOutcome, StudyOutcome
 from pgstow.workspace import Workspace
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "docs/studies"
+PAGE, README = ROOT / "docs/studies.md", ROOT / "README.md"
+PROFILES = ("full", "idle", "rows")  # those that are recorded, in the page's order
 CONFIDENCE = 0.99
-CLAIM = ("the claim", "published", "measured", f"{CONFIDENCE:.0%} interval", "verdict")
-FIGURES = ("trials", "TPS", "", "mean ms", "p99 ms", "$/month", "$/1,000 TPS")
+CLAIM = (
+    "the claim",
+    "published",
+    "measured",
+    f"{percent(CONFIDENCE)} interval",
+    "by thirds of a trial",
+    "verdict",
+    "published inside the interval",
+)
+_EXPERIMENT, _TRIALS = TypeAdapter(Experiment), TypeAdapter(tuple[Trial, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run as it lies in docs/studies."""
+
+    file: str
+    experiment: Experiment
+    trials: tuple[Trial, ...]
+    outcome: StudyOutcome
+
+    @property
+    def measured(self) -> tuple[ClaimOutcome, ...]:
+        """The claims of which it has both sides."""
+        return tuple(one for one in self.outcome.claims if one.ratio is not None)
 
 
 def main() -> None:
-    """Export and rewrite."""
-    page = DOCS / "studies.md"
-    text = page.read_text()
-    with Workspace.open(Path(sys.argv[1]), create=False) as store:
-        runs = [run for run in store.runs.list() if run.profile == "full" and run.is_complete]
-        first: dict[str, Sequence[str]] = {}
-        for run in {run.name: run for run in runs}.values():
-            experiment, trials = store.runs.experiment(run.id), store.runs.trials(run.id)
+    """Export what is newer, and write the pages."""
+    if len(sys.argv) > 1:
+        export(Path(sys.argv[1]))
+    for path, text in pages().items():
+        path.write_text(text)
+
+
+def export(workspace: Path) -> None:
+    """Each study's newest finished run of a recorded profile, as a file."""
+    with Workspace.open(workspace, create=False) as store:
+        newest = {
+            (run.name, run.profile): run.id
+            for run in store.runs.list()
+            if run.profile in PROFILES and run.is_complete and run.name in experiment_names()
+        }
+        for (name, profile), number in newest.items():
+            experiment, trials = store.runs.experiment(number), store.runs.trials(number)
             # compact: most of it is numbers that nobody reads
             plain = json.loads(trials_json(experiment, trials))
-            exported = json.dumps(plain, separators=(",", ":")) + "\n"
-            (DOCS / f"studies/{run.name}.json").write_text(exported)
-            claims = list(_claims(experiment, trials))
-            text = _filled(text, run.name, "\n".join(_tables(experiment, trials, claims)))
-            first[run.name] = claims[0]
-            print(f"{run.name}: {len(trials)} trials")
-    rows = [(name, *first[name]) for name in sorted(first)]
-    text = _filled(text, "first claims", "\n".join(_table(("experiment", *CLAIM), rows)))
-    page.write_text(text)
+            text = json.dumps(plain, separators=(",", ":")) + "\n"
+            path(name, profile).write_text(text)
+            print(f"{path(name, profile).name}: {len(trials)} trials")
 
 
-def _filled(page: str, name: str, tables: str) -> str:
+def path(name: str, profile: str) -> Path:
+    """The file of a study's run."""
+    return DATA / (f"{name}.json" if profile == "full" else f"{name}-{profile}.json")
+
+
+def pages() -> dict[Path, str]:
+    """The pages as the recorded runs have them."""
+    recorded = {name: list(_recorded(name)) for name in experiment_names()}
+    page = PAGE.read_text()
+    for name, runs in recorded.items():
+        page = _filled(page, name, "\n".join(line for run in runs for line in _tables(run)))
+    first = [(name, *_claim(runs[0].outcome.claims[0])) for name, runs in sorted(recorded.items())]
+    page = _filled(page, "first claims", "\n".join(_table(("experiment", *CLAIM), first)))
+    outcomes = [_best(runs, place) for runs in recorded.values() for place in _places(runs)]
+    page = _filled(page, "count", _count(outcomes))
+    firsts = [runs[0].outcome.claims[0] for runs in recorded.values()]
+    return {PAGE: page, README: _filled(README.read_text(), "count", _count(firsts, "first "))}
+
+
+def read(file: Path) -> tuple[Experiment, tuple[Trial, ...]]:
+    """A recorded run."""
+    plain = json.loads(file.read_text())
+    return (
+        _EXPERIMENT.validate_python(plain["experiment"]),
+        _TRIALS.validate_python(plain["trials"]),
+    )
+
+
+def _recorded(name: str) -> Iterator[Recorded]:
+    for profile in PROFILES:
+        file = path(name, profile)
+        if file.exists():
+            experiment, trials = read(file)
+            held = statistics.hold_against(read_study(name), experiment, trials, CONFIDENCE)
+            yield Recorded(file.name, experiment, trials, held)
+
+
+def _places(runs: Sequence[Recorded]) -> range:
+    return range(len(runs[0].outcome.claims))
+
+
+def _best(runs: Sequence[Recorded], place: int) -> ClaimOutcome:
+    """A claim's outcome in the first profile that measured it."""
+    found = [run.outcome.claims[place] for run in runs]
+    return next((one for one in found if one.ratio is not None), found[0])
+
+
+def _count(outcomes: Sequence[ClaimOutcome], which: str = "") -> str:
+    """How many claims hold, in a sentence."""
+    verdicts = Counter(_verdict(one) for one in outcomes)
+    inside = sum(one.is_published_inside is True for one in outcomes)
+    return (
+        f"Of {len(outcomes)} {which}claims {verdicts['holds']} hold, "
+        f"{verdicts['does not hold']} do not, {verdicts['not demonstrated']} are not demonstrated "
+        f"and {verdicts['not measured']} not measured; the published ratio is inside the "
+        f"{percent(CONFIDENCE)} interval of {inside}."
+    )
+
+
+def _filled(page: str, name: str, text: str) -> str:
     before, begin, rest = page.partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- /{name} -->")
     if not begin or not end:
-        raise SystemExit(f"docs/studies.md has no place for {name}")
-    return before + begin + tables + "\n" + end + after
+        raise SystemExit(f"there is no place for {name}")
+    return before + begin + text + "\n" + end + after
 
 
-def _tables(
-    experiment: Experiment, trials: Sequence[Trial], claims: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    build = trials[0].build
+def _tables(run: Recorded) -> Iterator[str]:
+    experiment, build = run.experiment, run.trials[0].build
+    lengths = {(one.schedule.warm_up_s, one.schedule.duration_s) for one in experiment.treatments}
+    schedule = ", ".join(f"{warm_up:g} + {length:g}" for warm_up, length in sorted(lengths))
     yield (
-        f"{len(trials)} trials in {experiment.blocks} blocks, seed {experiment.seed}, begun "
-        f"{min(trial.began_at for trial in trials)[:16]}. PostgreSQL "
+        f"Profile `{experiment.profile}`: {len(run.trials)} trials in {experiment.blocks} blocks, "
+        f"{schedule} s of warm-up and measurement, seed {experiment.seed}, begun "
+        f"{min(trial.began_at for trial in run.trials)[:16]} UTC, "
+        f"{format_duration(_took_s(run.trials))} in all. PostgreSQL "
         f"{build.postgres}; {build.workload}; {build.kernel}; {build.machine}. "
-        f"[All trials](studies/{experiment.name}.json)."
+        f"[All trials](studies/{run.file})."
     )
     factors = varied(experiment)
-    yield from _table(
-        (*factors, *FIGURES),
-        [cells(row, factors) for row in statistics.summaries(experiment, trials, CONFIDENCE)],
+    rows = statistics.summaries(experiment, run.trials, CONFIDENCE)
+    yield from _table((*factors, *figures(CONFIDENCE)), [cells(row, factors) for row in rows])
+    yield from _study_table(run)
+    yield from _table(CLAIM, [_claim(one) for one in run.measured])
+    yield ""
+
+
+def _took_s(trials: Sequence[Trial]) -> float:
+    began = sorted(datetime.fromisoformat(trial.began_at) for trial in trials)
+    return (began[-1] - began[0]).total_seconds() + trials[-1].outcome.seconds
+
+
+def _study_table(run: Recorded) -> Iterator[str]:
+    """The study's own table, with what was measured beside what was published."""
+    columns = [
+        (place, column)
+        for place, column in enumerate(run.outcome.study.columns)
+        if any(row[place] is not None for row in run.outcome.measured)
+    ]
+    if not columns:
+        return
+    heads = ["published / measured"]
+    heads += [f"{one.title}, {one.unit}" if one.unit else one.title for _, one in columns]
+    rows = [
+        [row.label, *(_pair(row.value(one.name), found[place]) for place, one in columns)]
+        for row, found in zip(run.outcome.study.rows, run.outcome.measured, strict=True)
+        if any(cell is not None for cell in found)
+    ]
+    yield from _table(heads, rows)
+
+
+def _pair(published: float | None, found: statistics.Spread | None) -> str:
+    said = "–" if published is None else f"{published:,.10g}"
+    return f"{said} / {'–' if found is None else three_digits(found.mean)}"
+
+
+def _claim(one: ClaimOutcome) -> Sequence[str]:
+    interval = one.ratio_interval
+    inside = {True: "yes", False: "no", None: ""}[one.is_published_inside]
+    return (
+        one.claim.text,
+        one.claim.direction if one.claim.ratio is None else f"× {one.claim.ratio:.3g}",
+        "–" if one.ratio is None else f"× {one.ratio:.3g}",
+        "" if interval is None else f"{interval.low:.3g} – {interval.high:.3g}",
+        thirds_text(one.thirds),
+        _verdict(one) + (", limited by the emulator" if one.is_limited else ""),
+        inside,
     )
-    yield from _table(CLAIM, claims)
 
 
-def _claims(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[Sequence[str]]:
-    assert experiment.study is not None, "a study's experiment"
-    held = statistics.hold_against(read_study(experiment.study), experiment, trials, CONFIDENCE)
-    for one in held.claims:
-        interval, ratio = one.ratio_interval, one.ratio
-        yield (
-            one.claim.text,
-            f"× {one.claim.ratio:.3g}",
-            "–" if ratio is None else f"× {ratio:.3g}",
-            "" if interval is None else f"{interval.low:.3g} – {interval.high:.3g}",
-            one.verdict if ratio is not None else "not measured",
-        )
+def _verdict(one: ClaimOutcome) -> str:
+    return one.verdict if one.ratio is not None else "not measured"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -84,7 +84,7 @@ def test_a_study_is_held_to_what_it_claims(pgstow_bench: Bench, path: Path) -> N
     filled(path, study="wal-split")
     said = pgstow_bench("show").stdout
     assert "published: WAL apart: 36 % more TPS (× 1.36); measured: × 1.4 (99%: " in said
-    assert "thirds of a trial 1.4 / 1.4 / 1.4: holds, published outside the interval" in said
+    assert "thirds of a trial 1.40 / 1.40 / 1.40: holds, published outside the interval" in said
 
 
 def test_a_dry_run_refuses_a_workload_that_is_not_known(

@@ -162,7 +162,16 @@ def claim_line(one: "ClaimOutcome") -> str:
 
 def thirds_text(found: tuple[float, float, float] | None) -> str:
     """A figure in the first, second and last third of the trials."""
-    return "" if found is None else " / ".join(f"{value:,.3g}" for value in found)
+    return "" if found is None else " / ".join(map(three_digits, found))
+
+
+def three_digits(value: float) -> str:
+    """A figure of any size, to three digits or whole.
+
+    >>> three_digits(1.3649), three_digits(33.14), three_digits(10572.3)
+    ('1.36', '33.1', '10,572')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
 def _span(interval: "Interval") -> str:

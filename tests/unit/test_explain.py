@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
-from pgstow import catalog, planning, prediction
+from pgstow import catalog, planning, prediction, verification
 from pgstow.cli.explain_lines import lines
 from pgstow.cli.main import app
 from pgstow.cli.names import fitted, shown
@@ -168,7 +168,7 @@ def test_a_busy_relation_buys_space_where_its_io_comes_with_it() -> None:
 
 def test_the_reasons_for_a_relation_hold_its_density_against_prices() -> None:
     relation = planning.select_one("articles", PROFILE.server.relations)
-    found = planning.why(relation, predicted(layout=split_layout()), PROFILE, CATALOG, MARGINS)
+    found = planning.why((relation,), predicted(layout=split_layout()), PROFILE, CATALOG, MARGINS)
     assert (found.volume, found.type) == ("fast", "gp3")
     costs = [choice.usd_month for choice in found.types]
     assert costs == sorted(costs)
@@ -188,7 +188,7 @@ def test_why_an_idle_relation_lies_where_it_does() -> None:
     )
     profile = replace(PROFILE, demands=quiet)
     relation = planning.select_one("old_articles", profile.server.relations)
-    found = planning.why(relation, predicted(profile), profile, CATALOG, MARGINS)
+    found = planning.why((relation,), predicted(profile), profile, CATALOG, MARGINS)
     assert found.is_idle
     assert found.types[0].type == "sc1"
 
@@ -336,3 +336,77 @@ def test_another_memory_needs_a_host_that_was_seen(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["explain", "--workspace", str(path), "--memory", "1GiB"])
     assert isinstance(result.exception, UserError)
     assert "which reads the present memory serves" in str(result.exception)
+
+
+def partitioned() -> Profile:
+    """The platform with articles and old_articles as partitions of one table."""
+    parent = content_platform.relation_id("texts")
+    server = PROFILE.server
+    parts = {"articles", "old_articles"}
+    relations = tuple(
+        replace(r, partition_of=parent) if r.id.name in parts else r for r in server.relations
+    )
+    return replace(PROFILE, server=replace(server, relations=relations))
+
+
+def test_partitions_are_summed_under_their_parent() -> None:
+    profile = partitioned()
+    found = predicted(profile)
+    (held,) = planning.contents(found, profile, shown=100)
+    (whole,) = planning.contents(predicted(), PROFILE, shown=100)
+    parent = next(s for s in held.shares if s.name == "content.public.texts")
+    parts = [s for s in whole.shares if (s.name or "").endswith(("articles", "old_articles"))]
+    assert (parent.kind, parent.relations) == ("partitioned table", 2)
+    assert parent.size_bytes == sum(s.size_bytes or 0 for s in parts)
+    assert parent.iops == pytest.approx(sum(s.iops for s in parts))
+    text = "\n".join(lines(found, profile))
+    assert "Partitioned table content.public.texts  (partitions=2 iops=" in text
+    assert "content.public.old_articles" not in text
+
+
+def test_why_answers_for_a_parent_and_for_the_wal(tmp_path: Path) -> None:
+    path = workspace(tmp_path / "w.db", replace(partitioned(), layout=split_layout()))
+    run = CliRunner()
+    text = run.invoke(app, ["explain", "--workspace", str(path), "--why", "texts"])
+    assert text.exit_code == 0, text.output
+    assert "Partitioned table content.public.texts  (volume=fast, data" in text.output
+    assert "On volume data" in text.output and "On volume fast" in text.output
+    text = run.invoke(app, ["explain", "--workspace", str(path), "--why", "wal"])
+    assert text.exit_code == 0, text.output
+    assert "WAL pg_wal  (volume=fast type=gp3)" in text.output.replace("Wal", "WAL")
+    assert "On volume data, nothing bought" in text.output
+
+
+def test_observed_stands_beside_predicted_and_a_miss_is_a_warning(tmp_path: Path) -> None:
+    path = workspace(tmp_path / "w.db", PROFILE)
+    plain = CliRunner().invoke(app, ["explain", "--workspace", str(path)])
+    assert "Held against the observed" in plain.output
+    assert "transaction latency, mean" in plain.output and "TPS" in plain.output
+    assert "observed=" in plain.output and "Next: pgstow" in plain.output
+    slow = replace(
+        PROFILE, activity=replace(PROFILE.activity, active_sessions=Rate(0.05))
+    )  # the model cannot know that transactions were that short
+    found = supposed(workspace(tmp_path / "s.db", slow))
+    latency = next(c for c in found["comparisons"] if c["metric"] == "latency_ms.mean")
+    assert latency["predicted"] > 2 * latency["measured"]
+    said = next(w for w in found["warnings"] if w["code"] == "prediction-missed")
+    assert "mean latency" in said["message"] and "observed" in said["message"]
+
+
+def test_what_others_write_to_the_device_is_told() -> None:
+    assert PROFILE.host is not None
+    quiet = verification.unexplained_warnings(PROFILE)
+    devices = tuple(
+        replace(d, write_bytes=Rate(d.write_bytes.mean + 70 * 2**20)) for d in PROFILE.host.devices
+    )
+    busy = replace(PROFILE, host=replace(PROFILE.host, devices=devices))
+    (said,) = verification.unexplained_warnings(busy)
+    assert quiet == () and said.code == "unexplained-writes"
+    assert "something else's" in said.message and "MiB/s" in said.message
+
+
+def test_reading_makes_no_workspace(tmp_path: Path) -> None:
+    for command in (["explain"], ["plan"], ["verify"], ["observe", "--list"], ["report"]):
+        result = CliRunner().invoke(app, [*command, "--workspace", str(tmp_path / "none.db")])
+        assert result.exit_code and "no workspace" in str(result.exception), command
+    assert list(tmp_path.iterdir()) == []

@@ -93,6 +93,7 @@ def _apply(
     json: bool,
 ) -> None:
     from pgstow import apply
+    from pgstow.cli.loop import remember_layout
     from pgstow.cli.output import print_warnings
     from pgstow.layout_file import read_layout
     from pgstow.postgres import read_state
@@ -107,6 +108,7 @@ def _apply(
     )
     if not agreed and not unsettled:
         return
+    remember_layout(store, wanted)
     with _interruptible(f"pgstow apply {path}"), _bars() as observer:
         result = apply.run(
             found.steps,

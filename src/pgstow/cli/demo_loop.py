@@ -151,11 +151,13 @@ class Demo:
         from pgstow import apply
         from pgstow.cli.apply import layout_digest
         from pgstow.cli.diff import between
+        from pgstow.cli.loop import remember_layout
         from pgstow.host import processes
         from pgstow.postgres import read_state
 
         self.place.up(layout)
         found = between(read_state(self.dsn), layout, self.store)
+        remember_layout(self.store, layout)
         result = apply.run(
             found.steps,
             state=found.state,

@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from pgstow.cli.names import fitted
+from pgstow.cli.names import fitted, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from pgstow.model import LatencyMs, Prediction, Profile, Volume, VolumeLoad
+    from pgstow.model import LatencyMs, Measurement, Prediction, Profile, Volume, VolumeLoad
     from pgstow.planning import Contents, Share
+    from pgstow.verification import Comparison
 
 _LEAST_NAME = 24  # columns: less of a name says nothing
 
@@ -25,9 +26,52 @@ def lines(
         volume = prediction.layout.volume(held.volume)
         yield from _volume(volume, loads[volume.name], held)
         for share in held.shares:
-            yield _share(share, loads[volume.name], width)
+            yield from _share(share, loads[volume.name], width)
         if not held.shares:
             yield "        ->  nothing"
+
+
+def observed_lines(observed: "Measurement", comparisons: "Sequence[Comparison]") -> "Iterator[str]":
+    """What was observed; beside what was predicted where that is of the same layout."""
+    speed = observed.performance
+    if not comparisons:
+        yield (
+            f"Observed on the server's own layout: tps={speed.tps:,.0f}; transaction"
+            f" {_latency(speed.latency_ms)}; commit {_latency(speed.commit_ms)}"
+        )
+    else:
+        yield f"{'Held against the observed:':<32}{'observed':>12}{'predicted':>12}{'error':>10}"
+        for one in comparisons:
+            if one.measured is None or one.predicted is None or one.unit == "$":
+                continue
+            error = "" if one.error_pct is None else f"{one.error_pct:+,.0f} %"
+            missed = "  missed" if one.is_missed else ""
+            cells = f"{_figure(one.measured, one.unit):>12}{_figure(one.predicted, one.unit):>12}"
+            yield f"  {_NAMES.get(one.metric, one.metric):<30}{cells}{error:>10}{missed}"
+    yield (
+        "iops: device operations at the predicted speed. observed: blocks per second that"
+        f" PostgreSQL counted at {speed.tps:,.0f} TPS; the page cache, read-ahead and merging lie"
+        " between the two."
+    )
+    yield "Next: pgstow explain --why RELATION, or pgstow plan --tps 2x"
+
+
+_NAMES = {
+    "tps": "TPS",
+    "latency_ms.mean": "transaction latency, mean",
+    "latency_ms.p99": "transaction latency, p99",
+    "commit_ms.mean": "commit latency, mean",
+    "commit_ms.p99": "commit latency, p99",
+    "read_ms.mean": "device read, mean",
+    "read_ms.p99": "device read, p99",
+    "wal_sync_us": "WAL flush",
+}
+
+
+def _figure(value: float, unit: str) -> str:
+    if unit == "per second":
+        return f"{value:,.0f}"
+    return f"{value:,.0f} {unit}" if unit == "µs" else f"{value:,.2f} {unit}"
 
 
 def _head(prediction: "Prediction") -> "Iterator[str]":
@@ -85,12 +129,29 @@ def _load(load: "VolumeLoad") -> str:
     return text
 
 
-def _share(share: "Share", load: "VolumeLoad", width: int | None) -> str:
-    """One line of what lies on a volume: what it is, and what it asks."""
+def _share(share: "Share", load: "VolumeLoad", width: int | None) -> "Iterator[str]":
+    """What lies on a volume: what it is, and what it asks, on a second line where one is short."""
+    tail = f"  ({' '.join(_figures(share, load))})"
+    if share.name is None:
+        what = f"{share.relations:,} more relations" if share.relations else share.kind
+        yield f"        ->  {what[0].upper()}{what[1:]}{tail}"
+        return
+    head = f"        ->  {share.kind.capitalize()} "
+    if width is None or len(head) + len(tail) + len(shown(share.name)) <= width:
+        yield f"{head}{fitted(share.name, None)}{tail}"
+        return
+    yield f"{head}{fitted(share.name, max(_LEAST_NAME, width - len(head)))}"
+    yield f"            {tail.strip()}"
+
+
+def _figures(share: "Share", load: "VolumeLoad") -> "list[str]":
     from pgstow.units import format_size
 
+    figures = [f"partitions={share.relations:,}"] if share.relations > 1 and share.name else []
+    figures.append(f"iops={_count(share.iops)}")
+    if share.observed_blocks is not None:
+        figures.append(f"observed={_count(share.observed_blocks)}")
     operations = load.reads + load.writes
-    figures = [f"iops={_count(share.iops)}"]
     if operations > 0:
         part = min(share.iops / operations, 1.0)
         figures.append(f"of volume={'<1%' if 0 < part < 0.01 else f'{part:.0%}'}")
@@ -98,14 +159,7 @@ def _share(share: "Share", load: "VolumeLoad", width: int | None) -> str:
         figures.append(f"size={format_size(share.size_bytes)}")
     if share.density is not None and share.relations:
         figures.append(f"iops/GiB={_count(share.density)}")
-    tail = f"  ({' '.join(figures)})"
-    if share.name is None:
-        what = f"{share.relations:,} more relations" if share.relations else share.kind
-        return f"        ->  {what[0].upper()}{what[1:]}{tail}"
-    kind = share.kind.capitalize()
-    head = f"        ->  {kind} "
-    room = None if width is None else max(_LEAST_NAME, width - len(head) - len(tail))
-    return f"{head}{fitted(share.name, room)}{tail}"
+    return figures
 
 
 def _count(value: float) -> str:

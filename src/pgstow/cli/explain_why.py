@@ -15,7 +15,7 @@ def why_lines(found: "Why", now: "Performance", planned: "Sequence[Reason]") -> 
     """Where it lies, what it asks, what each type would cost, and what else the layout could do."""
     from pgstow.units import format_size, format_usd
 
-    name = fitted(str(found.relation), None)
+    name = fitted(found.subject, None)
     yield f"{found.kind.capitalize()} {name}  (volume={found.volume} type={found.type})"
     if found.is_idle:
         size = format_size(found.size_bytes)

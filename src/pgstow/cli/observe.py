@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from pgstow.model import Demand, Profile, Volume
+    from pgstow.model import Profile, Volume
 
 _TOP = 15
 
@@ -34,6 +35,16 @@ def observe(
         float | None,
         typer.Option(metavar="RATE", help="Time so many tiny commits a second; they write WAL."),
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What to call the profile, as before-move.")
+    ] = None,
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the workspace's profiles; observe nothing.")
+    ] = False,
+    merge: Annotated[
+        str | None,
+        typer.Option(metavar="PROFILE,PROFILE…", help="Make one profile of several there are."),
+    ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
@@ -41,13 +52,19 @@ def observe(
 
     Needs a role with pg_monitor and changes nothing. Ctrl-C ends it early and keeps what was seen.
 
-    Example: pgstow observe --dsn "host=db1 user=monitor dbname=shop" --duration 10min
+    Examples: pgstow observe --dsn "host=db1 user=monitor dbname=shop" --duration 10min;
+    pgstow observe --list; pgstow observe --merge morning,evening --name day
     """
     from pgstow import observe as stage
+    from pgstow import verification
     from pgstow.cli.output import console, print_json, print_warnings, progress
+    from pgstow.cli.profiles import free_name
     from pgstow.cli.workspace import open_workspace
     from pgstow.layout_file import read_layout
 
+    if listing or merge is not None:
+        _from_workspace(workspace, merge, name, json=json)
+        return
     given = read_layout(layout) if layout is not None else None
     duration_s, interval_s = (
         parse_seconds(duration, "--duration"),
@@ -55,6 +72,7 @@ def observe(
     )
     # Opened first: an hour of samples must not end at a file that cannot be written.
     with open_workspace(workspace, create=True) as store:
+        called = free_name(store, name)
         with interruptible() as stop, progress("observing") as update:
             profile = stage.observe(
                 dsn,
@@ -68,12 +86,50 @@ def observe(
                 progress=update,
                 stop=stop,
             )
-        store.add("profile", profile)
+        number = store.add("profile", profile, called)
     if json:
         print_json(profile)
         return
     _print(profile, console())
-    print_warnings(profile.warnings)
+    print_warnings((*profile.warnings, *verification.unexplained_warnings(profile)))
+    _say_next(number, called)
+
+
+def _from_workspace(path: Path, merge: str | None, name: str | None, *, json: bool) -> None:
+    """List the profiles there are, or make one of several."""
+    from pgstow.cli import profiles
+    from pgstow.cli.output import console, print_json
+    from pgstow.cli.workspace import open_workspace
+
+    with open_workspace(path) as store:
+        if merge is None:
+            rows = profiles.listed(store)
+            if json:
+                print_json(rows)
+            elif rows:
+                console().print(profiles.table(rows))
+            else:
+                console().print("The workspace holds no profile; run pgstow observe.")
+            return
+        called = profiles.free_name(store, name)
+        profile = profiles.merge(store, merge.split(","))
+        number = store.add("profile", profile, called)
+    if json:
+        print_json(profile)
+        return
+    _print(profile, console())
+    _say_next(number, called)
+
+
+def _say_next(number: int, name: str | None) -> None:
+    from pgstow.cli.output import console
+
+    called = f" ({name})" if name else ""
+    console().print(
+        f"Kept as profile {number}{called}; next: pgstow explain, or pgstow plan --tps 2x",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def emulated_volumes() -> "tuple[Volume, ...]":
@@ -188,28 +244,61 @@ def _devices(profile: "Profile") -> "Table":
     return table
 
 
+@dataclass
+class _Asked:
+    """What a relation, with its TOAST, or a parent's partitions on one volume ask for."""
+
+    name: str
+    volume: str
+    relations: int = 0
+    size_bytes: int = 0
+    reads: float = 0.0
+    scanned_bytes: float = 0.0
+    writes: float = 0.0
+
+    @property
+    def blocks(self) -> float:
+        from pgstow.units import BLOCK_BYTES
+
+        return self.reads + self.scanned_bytes / BLOCK_BYTES + self.writes
+
+
+def _asked(profile: "Profile") -> list[_Asked]:
+    """The busiest first."""
+    names = profile.server.shown_as()
+    demands = {demand.relation: demand for demand in profile.demands}
+    found: dict[tuple[str, str], _Asked] = {}
+    for relation in profile.server.relations:
+        volume = profile.layout.volume_of(relation.owner).name
+        name = str(names[relation.id][0])
+        one = found.setdefault((volume, name), _Asked(name, volume))
+        one.relations += relation.owner == relation.id
+        one.size_bytes += relation.size_bytes
+        demand = demands.get(relation.id)
+        if demand is not None:
+            one.reads += demand.random_reads.mean
+            one.scanned_bytes += demand.sequential_read_bytes.mean
+            one.writes += demand.block_writes.mean
+    return sorted((one for one in found.values() if one.blocks), key=lambda one: -one.blocks)
+
+
 def _relations(profile: "Profile") -> "Table":
-    from pgstow.units import BLOCK_BYTES, format_rate, format_size
+    """The busiest relations."""
+    from pgstow.units import format_rate, format_size
 
-    def blocks(demand: "Demand") -> float:
-        scanned = demand.sequential_read_bytes.mean / BLOCK_BYTES
-        return demand.random_reads.mean + scanned + demand.block_writes.mean
-
-    relations = {relation.id: relation for relation in profile.server.relations}
-    total = sum(blocks(demand) for demand in profile.demands) or 1.0
+    ranked = _asked(profile)
+    total = sum(one.blocks for one in ranked) or 1.0
     table = _table("Relation", ">Size", ">Reads/s", ">Scanned", ">Writes/s", ">Share", "Volume")
-    ranked = sorted(profile.demands, key=blocks, reverse=True)
-    for demand in ranked[:_TOP]:
-        relation = relations[demand.relation]
-        owner = relation.table if relation.kind in ("toast", "toast index") else None
+    for one in ranked[:_TOP]:
+        parts = f" ({one.relations} partitions)" if one.relations > 1 else ""
         table.add_row(
-            shown(str(relation.id)),
-            format_size(relation.size_bytes),
-            f"{demand.random_reads.mean:,.0f}",
-            format_rate(scanned) if (scanned := demand.sequential_read_bytes.mean) else "",
-            f"{demand.block_writes.mean:,.0f}",
-            f"{blocks(demand) / total:.1%}",
-            profile.layout.volume_of(owner or relation.id).name,
+            f"{shown(one.name)}{parts}",
+            format_size(one.size_bytes),
+            f"{one.reads:,.0f}",
+            format_rate(one.scanned_bytes) if one.scanned_bytes else "",
+            f"{one.writes:,.0f}",
+            f"{one.blocks / total:.1%}",
+            shown(one.volume),
         )
     if len(ranked) > _TOP:
         table.caption = f"and {len(ranked) - _TOP} more; --json has them all"

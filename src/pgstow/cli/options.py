@@ -23,6 +23,14 @@ Dsn = Annotated[
         help="Connection string, as psql takes it; else PGHOST, PGSERVICE, ~/.pgpass and so on.",
     ),
 ]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="PROFILE",
+        help="The profile to work from, by number or name (see observe --list); else the latest.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

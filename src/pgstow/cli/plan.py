@@ -7,6 +7,7 @@ import typer
 
 from pgstow.cli.main import app
 from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace
+from pgstow.cli.options import Profile as FromProfile
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def plan(
         bool, typer.Option("--compare", help="Show the plan beside rules of thumb.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Where the layout is written.")] = Path("planned.toml"),
+    from_profile: FromProfile = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
@@ -92,12 +94,13 @@ def plan(
     from pgstow.cli.output import print_json
     from pgstow.cli.plan_compare import show_compared
     from pgstow.cli.plan_frontier import show_frontier
-    from pgstow.cli.workspace import latest_profile, open_workspace, seen_growth
+    from pgstow.cli.profiles import chosen_profile
+    from pgstow.cli.workspace import open_workspace, seen_growth
     from pgstow.layout_file import format_layout
     from pgstow.model import Goal
 
     with open_workspace(workspace) as store:
-        profile = latest_profile(store)
+        profile = chosen_profile(store, from_profile)
         goal = Goal(
             commit_p99_ms=read.milliseconds(commit_p99, "--commit-p99"),
             read_p99_ms=read.milliseconds(read_p99, "--read-p99"),

@@ -1,6 +1,7 @@
 """``pgstow verify``: measure again, and put predicted beside measured."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,8 @@ import typer
 from pgstow.cli.main import app
 from pgstow.cli.observe import emulated_volumes, interruptible
 from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace, parse_seconds
+from pgstow.cli.options import Profile as FromProfile
+from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
 @app.command()
 def verify(
     layout: Annotated[
-        Path | None, typer.Argument(help="The layout to hold against; else the latest plan's.")
+        Path | None,
+        typer.Argument(help="The layout to hold against; else the one that was applied last."),
     ] = None,
     dsn: Dsn = "",
     duration: Annotated[str, typer.Option(help="How long to measure.")] = "60s",
@@ -33,25 +37,30 @@ def verify(
         float | None,
         typer.Option(metavar="RATE", help="Time so many tiny commits a second; they write WAL."),
     ] = None,
+    from_profile: FromProfile = None,
+    name: Annotated[str | None, typer.Option(help="What to call the new profile.")] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
     """Measure the server's load again, and print predicted beside measured.
 
-    Run it while the same load runs as when the server was observed.
+    Run it while the same load runs as when the server was observed. What is held against is the
+    layout that was applied last; before any was, the latest plan's, else the server's own.
 
     Example: pgstow verify --duration 5min
     """
     from pgstow import catalog, verification
     from pgstow import observe as stage
     from pgstow.cli.output import console, print_json, print_warnings, progress
+    from pgstow.cli.profiles import free_name
     from pgstow.cli.workspace import open_workspace
 
     duration_s = parse_seconds(duration, "--duration")
     interval_s = min(parse_seconds(interval, "--interval"), duration_s)
     rules = catalog.load()
     with open_workspace(workspace) as store:
-        predicted = expected(store, layout, rules)
+        called = free_name(store, name)
+        predicted = expected(store, layout, rules, from_profile)
         with interruptible() as stop, progress("measuring") as update:
             profile = stage.observe(
                 dsn,
@@ -67,7 +76,9 @@ def verify(
             )
         measured = measure(profile, predicted.layout, rules, origin(predicted.layout))
         store.add("prediction", predicted)
-        store.add("profile", profile)
+        elsewhere = not_there(profile, predicted.layout, store)
+        measured = replace(measured, warnings=(*measured.warnings, *elsewhere))
+        store.add("profile", profile, called)
         store.add("measurement", measured)
     found = verification.compare(
         predicted.performance, measured.performance, tps_interval=predicted.tps_interval
@@ -76,26 +87,43 @@ def verify(
         print_json({"predicted": predicted, "measured": measured, "comparisons": found})
         return
     console().print(table(found))
-    print_warnings((*measured.warnings, *_not_there(profile, predicted.layout)))
+    console().print("Next: pgstow report")
+    print_warnings(measured.warnings)
 
 
-def expected(store: "Store", path: Path | None, rules: "Catalog") -> "Prediction":
-    """The prediction to hold against: the latest plan's, or of the layout that is named."""
+def expected(
+    store: "Store", path: Path | None, rules: "Catalog", profile: str | None = None
+) -> "Prediction":
+    """The prediction to hold against: of the layout that is named, else applied, else planned.
+
+    It is the plan's where a plan has that layout and no other profile is chosen.
+    """
     from pgstow import prediction
-    from pgstow.cli.workspace import latest_profile
+    from pgstow.cli.loop import loop_of
+    from pgstow.cli.profiles import chosen_profile, profile_of
     from pgstow.layout_file import read_layout
-    from pgstow.model import Plan
 
-    plan = store.latest("plan", Plan)
+    found = loop_of(store, before=profile)
+    plan, applied = found.plan, found.applied
     wanted = read_layout(path) if path is not None else None
-    if plan is not None and wanted in (None, plan.layout):
+    if wanted is None and applied is not None and applied.layout is None:
+        raise UserError(
+            "the layout that was applied last is not in the workspace",
+            "name its file: pgstow verify LAYOUT",
+        )
+    if wanted is None:
+        wanted = applied.layout if applied is not None else plan.layout if plan else None
+    if plan is not None and wanted == plan.layout and profile is None:
         return plan.prediction
-    profile = latest_profile(store)
-    return prediction.predict(profile, wanted or profile.layout, rules)
+    seen = profile_of(store, found.before) if found.before else chosen_profile(store, profile)
+    return prediction.predict(seen, wanted or seen.layout, rules)
 
 
 def measure(
-    profile: "Profile", layout: "Layout", rules: "Catalog", provenance: "Provenance"
+    profile: "Profile",
+    layout: "Layout",
+    rules: "Catalog",
+    provenance: "Provenance | None" = None,
 ) -> "Measurement":
     """What a profile measured of a layout, with the catalog's limits and prices."""
     from pgstow import verification
@@ -124,15 +152,19 @@ def table(comparisons: "Sequence[Comparison]") -> "Table":
     """Predicted beside measured."""
     from rich.table import Table
 
-    shown = Table("", "predicted", "measured", "error", box=None, pad_edge=False)
-    for column in shown.columns[1:]:
+    shown = Table("", "predicted", "measured", "error", "", box=None, pad_edge=False)
+    for column in shown.columns[1:4]:
         column.justify = "right"
     for one in comparisons:
         if one.predicted is None and one.measured is None:
             continue
         error = "" if one.error_pct is None else f"{one.error_pct:+.1f} %"
         shown.add_row(
-            one.metric, _number(one.predicted, one.unit), _number(one.measured, one.unit), error
+            one.metric,
+            _number(one.predicted, one.unit),
+            _number(one.measured, one.unit),
+            error,
+            "missed" if one.is_missed else "",
         )
     return shown
 
@@ -146,19 +178,17 @@ def _number(value: float | None, unit: str) -> str:
     return f"{value:,.{digits}f}" if unit == "per second" else f"{value:,.{digits}f} {unit}"
 
 
-def _not_there(profile: "Profile", layout: "Layout") -> "tuple[Warning, ...]":
-    """A warning where the server is not on the layout that it is held against."""
+def not_there(profile: "Profile", layout: "Layout", store: "Store") -> "tuple[Warning, ...]":
+    """A warning where diff has steps from the server to the layout that it is held against."""
+    from pgstow.cli.diff import between
     from pgstow.model import Warning
 
-    present = profile.layout
-    wanted = {r for space in layout.tablespaces for r in space.relations}
-    misplaced = [r for r in wanted if present.volume_of(r).mount != layout.volume_of(r).mount]
-    wal = layout.volume(layout.postgres.wal).mount
-    is_wal_there = present.volume(present.postgres.wal).mount == wal
-    if not misplaced and is_wal_there:
+    steps = between(profile.server, layout, store).steps
+    relations = sum(step.kind in ("move table", "move index") for step in steps)
+    parts = [f"{relations} relation(s)"] if relations else []
+    parts += ["pg_wal"] if any(step.kind == "move wal" for step in steps) else []
+    if not parts:
         return ()
-    parts = [f"{len(misplaced)} relation(s)"] if misplaced else []
-    parts += [] if is_wal_there else ["pg_wal"]
     return (
         Warning(
             "not-applied",

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgstow.model.errors import UserError
-
 if TYPE_CHECKING:
     from pgstow.model import Profile
     from pgstow.planning import Growth
@@ -35,22 +33,12 @@ def look_into(path: Path) -> "Workspace":
     return open_workspace(path) if is_there else Workspace.empty()
 
 
-def latest_profile(store: "Workspace") -> "Profile":
-    """The newest profile; without one there is nothing to work from."""
-    from pgstow.model import Profile
-
-    profile = store.latest("profile", Profile)
-    if profile is None:
-        raise UserError("the workspace holds no profile", "run pgstow observe first")
-    return profile
-
-
 def seen_growth(store: "Workspace", profile: "Profile") -> "Growth | None":
     """How fast relations grow, from all the workspace's profiles of this server."""
     from pgstow import planning
     from pgstow.model import Profile
 
-    entries = store.list("profile")[:-1]
+    entries = store.list("profile")
     earlier = [store.get("profile", one.id, Profile) for one in entries]
     return planning.growth(profile, tuple(one for one in earlier if one is not None))
 

@@ -149,6 +149,19 @@ class ServerState:
         """A setting's value as SHOW prints it."""
         return dict(self.settings).get(name)
 
+    def shown_as(self) -> dict[RelationId, tuple[RelationId, str]]:
+        """What each relation is shown as, and of which kind: TOAST as its table, a partition as
+        its parent, which has no file of its own.
+        """
+        known = {relation.id: relation for relation in self.relations}
+        found: dict[RelationId, tuple[RelationId, str]] = {}
+        for relation in self.relations:
+            owner = known.get(relation.owner, relation)
+            parent = owner.partition_of
+            kind = owner.kind if parent is None else f"partitioned {owner.kind}"
+            found[relation.id] = (parent or owner.id, kind)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:

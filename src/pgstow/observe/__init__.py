@@ -3,6 +3,7 @@
 from pgstow.observe.aggregate import Machine, Observation, aggregate
 from pgstow.observe.intervals import Sample
 from pgstow.observe.layout import PresentLayout, present_layout
+from pgstow.observe.merging import merged
 from pgstow.observe.run import observe, places
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "PresentLayout",
     "Sample",
     "aggregate",
+    "merged",
     "observe",
     "places",
     "present_layout",

@@ -18,8 +18,8 @@ from pgstow.planning.growth import (
 )
 from pgstow.planning.memory import cache_of, unknown_warnings
 from pgstow.planning.planner import plan
-from pgstow.planning.selection import select, select_one
-from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why
+from pgstow.planning.selection import select, select_one, select_together
+from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why, why_wal
 
 __all__ = [
     "RULES",
@@ -52,6 +52,8 @@ __all__ = [
     "plan",
     "select",
     "select_one",
+    "select_together",
     "unknown_warnings",
     "why",
+    "why_wal",
 ]

@@ -16,7 +16,9 @@ class Share:
     """What one thing on a volume asks of it, per second, at the predicted speed.
 
     ``kind`` is a relation's, or "WAL", "temporary files", "rest": the relations not shown one by
-    one. A table's TOAST is part of it.
+    one. A table's TOAST is part of it, and so are the partitions on one volume of their parent,
+    as "partitioned table". ``observed_blocks`` are those that PostgreSQL read and wrote, per
+    second, while observed.
     """
 
     kind: str
@@ -26,6 +28,7 @@ class Share:
     reads: float
     writes: float
     bytes_per_second: float
+    observed_blocks: float | None = None
 
     @property
     def iops(self) -> float:
@@ -66,7 +69,7 @@ def contents(prediction: Prediction, profile: Profile, *, shown: int = 8) -> tup
         used = sum(share.size_bytes or 0 for share in shares)
         special = []
         if volume.name == layout.postgres.wal:
-            special.append(_wal(prediction, profile, workload))
+            special.append(wal_share(prediction, profile, workload))
             used += special[-1].size_bytes or 0
         if volume.name in temp and workload.temp_bytes > 0:
             special.append(_temp(workload.temp_bytes * tps / len(temp)))
@@ -98,21 +101,40 @@ def _relations_by_volume(
 ) -> dict[str, list[Share]]:
     tps = prediction.performance.tps
     where = places(prediction.layout, profile.server.relations)
-    kinds = {relation.id: relation.kind for relation in profile.server.relations}
-    by_volume: dict[str, list[Share]] = {}
+    shown = profile.server.shown_as()
+    observed = _observed_blocks(profile)
+    grouped: dict[tuple[str, RelationId, str], list[RelationWork]] = {}
+    owners: dict[tuple[str, RelationId, str], int] = {}
     for owner, works in work_by_owner(profile, workload).items():
+        key = (where[works[0].relation].name, *shown.get(owner, (owner, "table")))
+        grouped.setdefault(key, []).extend(works)
+        owners[key] = owners.get(key, 0) + 1
+    by_volume: dict[str, list[Share]] = {}
+    for key, works in grouped.items():
+        volume, name, kind = key
         reads, writes, rate = asked(works, tps)
         share = Share(
-            kind=kinds.get(owner, "table"),
-            name=str(owner),
-            relations=1,
+            kind=kind,
+            name=str(name),
+            relations=owners[key],
             size_bytes=sum(work.size_bytes for work in works),
             reads=reads,
             writes=writes,
             bytes_per_second=rate,
+            observed_blocks=sum(observed.get(work.relation, 0.0) for work in works),
         )
-        by_volume.setdefault(where[works[0].relation].name, []).append(share)
+        by_volume.setdefault(volume, []).append(share)
     return by_volume
+
+
+def _observed_blocks(profile: Profile) -> dict[RelationId, float]:
+    """Blocks per second that each relation read and wrote, as PostgreSQL counts them."""
+    return {
+        demand.relation: demand.random_reads.mean
+        + demand.sequential_read_bytes.mean / BLOCK_BYTES
+        + demand.block_writes.mean
+        for demand in profile.demands
+    }
 
 
 def _as_predicted(shares: list[Share], reads: float) -> list[Share]:
@@ -135,7 +157,7 @@ def _as_predicted(shares: list[Share], reads: float) -> list[Share]:
     ]
 
 
-def _wal(prediction: Prediction, profile: Profile, workload: Workload) -> Share:
+def wal_share(prediction: Prediction, profile: Profile, workload: Workload) -> Share:
     """Flushes by group commit at the predicted flush time, and the bytes written."""
     commits = workload.write_fraction * prediction.performance.tps
     flush_s = (prediction.performance.wal_sync_us or 0.0) / 1e6
@@ -163,10 +185,11 @@ def _summed(rest: list[Share]) -> tuple[Share, ...]:
         Share(
             kind=REST_KIND,
             name=None,
-            relations=len(rest),
+            relations=sum(share.relations for share in rest),
             size_bytes=sum(share.size_bytes or 0 for share in rest),
             reads=sum(share.reads for share in rest),
             writes=sum(share.writes for share in rest),
             bytes_per_second=sum(share.bytes_per_second for share in rest),
+            observed_blocks=sum(share.observed_blocks or 0.0 for share in rest),
         ),
     )

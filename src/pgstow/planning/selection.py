@@ -81,6 +81,16 @@ def select(text: str, relations: Iterable[Relation], *, where: str = "") -> tupl
     return found
 
 
+def select_together(text: str, relations: Iterable[Relation]) -> tuple[Relation, ...]:
+    """One relation, or all partitions of the one parent that a text means."""
+    known = tuple(relations)
+    found = select(text, known)
+    parents = {relation.partition_of for relation in found}
+    if len(parents) == 1 and None not in parents and not Selector.parse(text).is_pattern:
+        return found
+    return (select_one(text, known),)
+
+
 def select_one(text: str, relations: Iterable[Relation]) -> Relation:
     """The one relation a text means; several are the user's mistake."""
     found = select(text, relations)

@@ -1,10 +1,19 @@
-"""Why one relation lies where it does: its density against the types' prices, and what else."""
+"""Why a relation or pg_wal lies where it does: its density against the types' prices."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgstow.model import Layout, Prediction, Profile, Relation, RelationId, Tablespace
+from pgstow.model import (
+    Layout,
+    Prediction,
+    Profile,
+    Relation,
+    RelationId,
+    Tablespace,
+    Volume,
+)
 from pgstow.planning.candidates import PlanningCatalog, sold
-from pgstow.planning.contents import work_by_owner
+from pgstow.planning.contents import WAL_KIND, wal_share, work_by_owner
 from pgstow.planning.economics import Access, Margins, break_even, gib_bought, usd_month
 from pgstow.prediction import Predictor, workload_of
 from pgstow.units import GIB
@@ -40,9 +49,14 @@ class VolumeChoice:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reasons for one relation's place. ``types`` are ordered by price, the cheapest first."""
+    """The reasons for one place. ``types`` are ordered by price, the cheapest first.
 
-    relation: RelationId
+    ``relation`` is None of pg_wal; a partitioned table's is the parent, and ``volume`` then names
+    every volume that has some of it.
+    """
+
+    subject: str
+    relation: RelationId | None
     kind: str
     volume: str
     type: str
@@ -57,36 +71,100 @@ class Why:
 
 
 def why(
-    relation: Relation,
+    relations: Sequence[Relation],
     prediction: Prediction,
     profile: Profile,
     catalog: PlanningCatalog,
     margins: Margins,
 ) -> Why:
-    """The reasons for where a relation lies in a predicted layout.
+    """The reasons for where a relation, or the partitions of one parent, lie in a layout.
 
     A TOAST relation's are those of its table, with which it lies.
     """
-    owner = next(r for r in profile.server.relations if r.id == relation.owner)
     layout, tps = prediction.layout, prediction.performance.tps
-    works = work_by_owner(profile, workload_of(profile))[owner.id]
-    size = sum(work.size_bytes for work in works)
+    owners = tuple(dict.fromkeys(relation.owner for relation in relations))
+    by_owner = work_by_owner(profile, workload_of(profile))
+    works = [work for owner in owners for work in by_owner[owner]]
+    name, kind = profile.server.shown_as()[owners[0]]
+    if len(relations) == 1:
+        name, kind = owners[0], kind.removeprefix("partitioned ")
     random = sum(work.reads + work.writes for work in works) * tps
     sequential = sum(work.sequential_reads for work in works) * tps
-    access = Access(max(size, 1) / GIB, random, sequential)
-    home = layout.volume_of(owner.id)
-    writes = sum(work.writes for work in works) * tps
+    return _why(
+        _Subject(str(name), name, kind, tuple(dict.fromkeys(map(layout.volume_of, owners)))),
+        size_bytes=sum(work.size_bytes for work in works),
+        random=random,
+        sequential=sequential,
+        writes=sum(work.writes for work in works) * tps,
+        layout=layout,
+        moved={v.name: _moved(layout, owners, v.name) for v in layout.volumes},
+        profile=profile,
+        catalog=catalog,
+        margins=margins,
+    )
+
+
+def why_wal(
+    prediction: Prediction, profile: Profile, catalog: PlanningCatalog, margins: Margins
+) -> Why:
+    """The reasons for where pg_wal lies."""
+    layout = prediction.layout
+    share = wal_share(prediction, profile, workload_of(profile))
+    home = layout.volume(layout.postgres.wal)
+    return _why(
+        _Subject("pg_wal", None, WAL_KIND, (home,)),
+        size_bytes=share.size_bytes or 0,
+        random=share.iops,
+        sequential=0.0,
+        writes=share.writes,
+        layout=layout,
+        moved={
+            v.name: replace(layout, postgres=replace(layout.postgres, wal=v.name))
+            for v in layout.volumes
+        },
+        profile=profile,
+        catalog=catalog,
+        margins=margins,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    name: str
+    relation: RelationId | None
+    kind: str
+    homes: tuple[Volume, ...]
+
+
+def _why(
+    subject: _Subject,
+    *,
+    size_bytes: int,
+    random: float,
+    sequential: float,
+    writes: float,
+    layout: Layout,
+    moved: Mapping[str, Layout],
+    profile: Profile,
+    catalog: PlanningCatalog,
+    margins: Margins,
+) -> Why:
+    access = Access(max(size_bytes, 1) / GIB, random, sequential)
+    home = subject.homes[0]
+    is_together = len(subject.homes) == 1
+    others = {n: one for n, one in moved.items() if not (is_together and n == home.name)}
     return Why(
-        relation=owner.id,
-        kind=owner.kind,
-        volume=home.name,
+        subject=subject.name,
+        relation=subject.relation,
+        kind=subject.kind,
+        volume=", ".join(volume.name for volume in subject.homes),
         type=home.type,
-        size_bytes=size,
+        size_bytes=size_bytes,
         reads=access.iops - writes,
         writes=writes,
         density=access.density,
         types=_types(layout, home.type, access, catalog, margins),
-        volumes=_volumes(owner.id, prediction, profile, catalog),
+        volumes=_volumes(others, profile, catalog),
         margins=margins,
         is_idle=access.iops == 0,
     )
@@ -115,32 +193,30 @@ def _types(
 
 
 def _volumes(
-    relation: RelationId, prediction: Prediction, profile: Profile, catalog: PlanningCatalog
+    moved: Mapping[str, Layout], profile: Profile, catalog: PlanningCatalog
 ) -> tuple[VolumeChoice, ...]:
-    """The layout simulated with the relation on each other volume of it that is durable."""
-    layout = prediction.layout
-    home = layout.volume_of(relation).name
-    others = [
-        volume.name
-        for volume in layout.volumes
-        if volume.name != home and not catalog.volume_type(volume.type).is_ephemeral
+    """The layouts simulated that have it on another volume, of those that are durable."""
+    predictor = Predictor(profile, catalog)
+    durable = [
+        (name, layout)
+        for name, layout in moved.items()
+        if not catalog.volume_type(layout.volume(name).type).is_ephemeral
     ]
     found = []
-    predictor = Predictor(profile, catalog)
-    for name in others[:_ALTERNATIVES]:
-        speed = predictor.predict(_moved(layout, relation, name)).performance
+    for name, layout in durable[:_ALTERNATIVES]:
+        speed = predictor.predict(layout).performance
         found.append(VolumeChoice(name, speed.tps, speed.commit_ms.p99, speed.usd_month))
     return tuple(found)
 
 
-def _moved(layout: Layout, relation: RelationId, volume: str) -> Layout:
-    """The layout with one relation on another volume, in a tablespace of that one's."""
+def _moved(layout: Layout, relations: Sequence[RelationId], volume: str) -> Layout:
+    """The layout with some relations on another volume, in a tablespace of that one's."""
     spaces = [
-        replace(space, relations=tuple(r for r in space.relations if r != relation))
+        replace(space, relations=tuple(r for r in space.relations if r not in relations))
         for space in layout.tablespaces
     ]
     if volume != layout.postgres.data:
         names = {space.name for space in spaces}
         name = next(n for n in (volume, *(f"{volume}{i}" for i in range(99))) if n not in names)
-        spaces.append(Tablespace(name=name, volume=volume, relations=(relation,)))
+        spaces.append(Tablespace(name=name, volume=volume, relations=tuple(relations)))
     return replace(layout, tablespaces=tuple(spaces))

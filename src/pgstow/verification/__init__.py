@@ -1,7 +1,14 @@
 """What measurements say: predicted against measured, and whether a change had an effect. Pure."""
 
-from pgstow.verification.comparison import METRICS, Comparison, compare, errors_pct
+from pgstow.verification.comparison import (
+    METRICS,
+    Comparison,
+    compare,
+    errors_pct,
+    missed_warnings,
+)
 from pgstow.verification.effect import Effect, Interval, effect, mean_interval
+from pgstow.verification.explained import Written, unexplained_warnings, written
 from pgstow.verification.measuring import measurement
 
 __all__ = [
@@ -9,9 +16,13 @@ __all__ = [
     "Comparison",
     "Effect",
     "Interval",
+    "Written",
     "compare",
     "effect",
     "errors_pct",
     "mean_interval",
     "measurement",
+    "missed_warnings",
+    "unexplained_warnings",
+    "written",
 ]

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pgstow.model import LatencyMs, Performance, Provenance
+from pgstow.model import LatencyMs, Performance, Provenance, Warning
+
+MISSED_PCT = 25.0  # an error beyond is a miss
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ class Comparison:
             return None
         low, high = self.interval
         return low <= self.measured <= high
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the prediction missed: by more than a quarter, or by its own interval."""
+        error = self.error_pct
+        return self.within_interval is False or (error is not None and abs(error) > MISSED_PCT)
 
 
 def _read(part: str) -> Callable[[Performance], float | None]:
@@ -88,3 +96,37 @@ def compare(
 def errors_pct(comparisons: Iterable[Comparison]) -> dict[str, float]:
     """The signed error of each metric that was both predicted and measured."""
     return {one.metric: one.error_pct for one in comparisons if one.error_pct is not None}
+
+
+_NAMES = {
+    "tps": "TPS",
+    "latency_ms.mean": "mean latency",
+    "latency_ms.p99": "p99 latency",
+    "commit_ms.p99": "commit p99",
+}
+
+
+def missed_warnings(comparisons: Iterable[Comparison]) -> tuple[Warning, ...]:
+    """A warning for the speeds that the model misses on the very layout that was observed."""
+    missed = [one for one in comparisons if one.metric in _NAMES and one.is_missed]
+    if not missed:
+        return ()
+    parts = [
+        f"{_NAMES[one.metric]} {_told(one.predicted, one.unit)} predicted,"
+        f" {_told(one.measured, one.unit)} observed ({one.error_pct:+,.0f} %)"
+        for one in missed
+    ]
+    return (
+        Warning(
+            "prediction-missed",
+            f"the model misses the observed layout itself: {'; '.join(parts)}",
+            "expect other layouts to be missed alike; tell the volumes with observe --layout, or"
+            " observe for longer",
+        ),
+    )
+
+
+def _told(value: float | None, unit: str) -> str:
+    if value is None:
+        return "not known"
+    return f"{value:,.2f} ms" if unit == "ms" else f"{value:,.0f}"

@@ -1,6 +1,7 @@
 """The workspace: the project file that holds an investigation; the only package with sqlite3."""
 
+from pgstow.workspace.journal import RunRecord
 from pgstow.workspace.runs import RunEntry
 from pgstow.workspace.store import Entry, Kind, Workspace
 
-__all__ = ["Entry", "Kind", "RunEntry", "Workspace"]
+__all__ = ["Entry", "Kind", "RunEntry", "RunRecord", "Workspace"]

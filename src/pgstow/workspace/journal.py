@@ -178,6 +178,10 @@ class Journal:
         """The last run on a server."""
         return self._run("WHERE server = ? ORDER BY id DESC LIMIT 1", server)
 
+    def last_of_all(self) -> RunRecord | None:
+        """The last run on any server."""
+        return self._run("ORDER BY id DESC LIMIT 1")
+
     def last_undoable(self, server: str) -> RunRecord | None:
         """The last run on a server that has a step to take back."""
         return self._run(

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pgstow.model.errors import PgstowError, WorkspaceError, WorkspacePathError
 from pgstow.workspace import journal, runs
 
-FORMAT = 2  # PRAGMA user_version: raised with every change that an older pgstow cannot read
+FORMAT = 3  # PRAGMA user_version: raised with every change that an older pgstow cannot read
 _APPLICATION_ID = 0x70677374  # "pgst"; tells a workspace from other programs' databases
 _BUSY_TIMEOUT_S = 10.0
 
@@ -28,7 +28,8 @@ CREATE TABLE IF NOT EXISTS document (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     created_at TEXT NOT NULL,        -- ISO 8601, UTC
-    json TEXT NOT NULL
+    json TEXT NOT NULL,
+    name TEXT                        -- what a person calls it
 );
 CREATE INDEX IF NOT EXISTS document_kind ON document (kind, id);
 """
@@ -41,6 +42,7 @@ class Entry:
     id: int
     kind: str
     created_at: str
+    name: str | None = None
 
 
 class _Connection(sqlite3.Connection):
@@ -118,12 +120,12 @@ class Workspace:
         """Close the file."""
         self.connection.close()
 
-    def add(self, kind: Kind, value: object) -> int:
+    def add(self, kind: Kind, value: object, name: str | None = None) -> int:
         """Store a value of the model as a new document; returns its number."""
         plain = _adapter(type(value)).dump_python(value, mode="json")
         cursor = self.connection.execute(
-            "INSERT INTO document (kind, created_at, json) VALUES (?, ?, ?)",
-            (kind, datetime.now(UTC).isoformat(timespec="milliseconds"), json.dumps(plain)),
+            "INSERT INTO document (kind, created_at, json, name) VALUES (?, ?, ?, ?)",
+            (kind, datetime.now(UTC).isoformat(timespec="milliseconds"), json.dumps(plain), name),
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
@@ -145,7 +147,8 @@ class Workspace:
     def list(self, kind: Kind | None = None) -> tuple[Entry, ...]:
         """What documents there are, oldest first."""
         rows = self.connection.execute(
-            "SELECT id, kind, created_at FROM document WHERE ?1 IS NULL OR kind = ?1 ORDER BY id",
+            "SELECT id, kind, created_at, name FROM document"
+            " WHERE ?1 IS NULL OR kind = ?1 ORDER BY id",
             (kind,),
         )
         return tuple(Entry(*row) for row in rows)
@@ -247,6 +250,9 @@ def _create(connection: sqlite3.Connection) -> None:
     try:
         for statement in _statements(_SCHEMA + journal.SCHEMA + runs.SCHEMA):
             connection.execute(statement)
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(document)")}
+        if "name" not in columns:  # a workspace of format 1 or 2
+            connection.execute("ALTER TABLE document ADD COLUMN name TEXT")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
     except BaseException:

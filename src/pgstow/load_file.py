@@ -3,18 +3,17 @@
 Every mistake is one line that names the file, the key, the value and the rule.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from pgstow.model import LoadPhase, LoadPlan, SyntheticLoad, UserError
 from pgstow.model.load import DAY, INTERVAL, PAGE, STEP, Arrivals
+from pgstow.toml_file import explain, first_mistake, parse_tables, read_text
 from pgstow.units import Bytes, Seconds, parse_duration, parse_size
 
-_DOCUMENT = "see docs/reference/load.md"
+_DOCUMENT = "docs/reference/load.md"
 
 
 def _duration(value: object) -> Seconds:
@@ -87,17 +86,7 @@ class LoadTable(_Strict):
 
 def read_load(path: Path) -> LoadPlan:
     """Read a load file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise UserError(f"load file {path} does not exist", "give the path of one") from None
-    except UnicodeDecodeError as error:
-        remedy = "save it as UTF-8"
-        raise UserError(f"{path}: is not UTF-8 text (byte {error.start})", remedy) from None
-    except OSError as error:
-        what = f"load file {path} cannot be read: {error.strerror}"
-        raise UserError(what, "check the path and its mode") from None
-    return parse_load(text, str(path))
+    return parse_load(read_text(path, "load file"), str(path))
 
 
 def parse_load(text: str, source: str) -> LoadPlan:
@@ -107,12 +96,13 @@ def parse_load(text: str, source: str) -> LoadPlan:
     >>> parse_load(f"[volumes.data]\\n{phases}", "day.toml").loads[0].phases[0].iops
     500.0
     """
+    tables = parse_tables(text, source)
     try:
-        table = LoadTable.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{source}: {error}", "correct the TOML") from None
+        table = LoadTable.model_validate(tables)
     except ValidationError as error:
-        raise _mistake(error.errors(include_url=False)[0], source) from None
+        mistake, more = first_mistake(error)
+        message, remedy = explain(mistake, LoadTable, _DOCUMENT)
+        raise UserError(f"{source}: {message}", remedy + more) from None
     try:
         return LoadPlan(
             loads=tuple(volume.load(name) for name, volume in table.volumes.items()),
@@ -123,18 +113,3 @@ def parse_load(text: str, source: str) -> LoadPlan:
         )
     except UserError as error:
         raise UserError(f"{source}: {error.message}", error.remedy) from None
-
-
-def _mistake(mistake: ErrorDetails, source: str) -> UserError:
-    key = ""
-    for part in mistake["loc"]:
-        key += f"[{part}]" if isinstance(part, int) else f"{'.' if key else ''}{part}"
-    if mistake["type"] == "extra_forbidden":
-        return UserError(f"{source}: {key}: unknown key", _DOCUMENT)
-    if mistake["type"] == "missing":
-        return UserError(f"{source}: {key}: is missing", _DOCUMENT)
-    reason = mistake.get("ctx", {}).get("error")
-    rule, _, remedy = str(reason or mistake["msg"]).partition("; ")
-    if not isinstance(reason, ValueError):
-        rule = f"{mistake['input']!r}: {rule[0].lower()}{rule[1:]}"
-    return UserError(f"{source}: {key}: {rule}", remedy or _DOCUMENT)

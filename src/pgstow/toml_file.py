@@ -8,7 +8,7 @@ import json
 import re
 import tomllib
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -23,6 +23,8 @@ Place = tuple[int | str, ...]
 
 def read_text(path: Path, what: str, error: type[UserError] = UserError) -> str:
     """The text of a file; ``what`` says in errors which kind it is."""
+    if not path.name:
+        raise UserError(f"{what}: no file is named", "give the path of one")
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -38,12 +40,53 @@ def read_text(path: Path, what: str, error: type[UserError] = UserError) -> str:
 def parse_tables(text: str, source: str, error: type[UserError] = UserError) -> dict[str, Any]:
     """The tables of a TOML text; ``source`` names it in errors."""
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
         message = str(wrong)
         place = re.search(r"^(.*) \(at (.*)\)$", message, flags=re.DOTALL)
         shown = f"{place[2]}: {place[1]}" if place else message
         raise error(f"{source}: {shown}", "correct the TOML") from None
+    except RecursionError:
+        raise error(f"{source}: {_TOO_DEEP}", "correct the TOML") from None
+    except ValueError:  # Python reads no number of so many digits
+        raise error(f"{source}: {_TOO_LARGE}", "correct the number") from None
+    for place, value in _values(tables):
+        problem = _problem(place, value)
+        if problem:
+            raise error(f"{source}: {dotted(place[:_DEEPEST])}: {problem}", "correct the TOML")
+    return tables
+
+
+_DEEPEST = 30  # tables and lists in one another
+_TOO_DEEP = f"lies more than {_DEEPEST} tables and lists deep"
+_TOO_LARGE = "a number has more digits than TOML allows (64 bits)"
+
+
+def _problem(place: Place, value: object) -> str | None:
+    """What no key of any file may hold, whatever it means."""
+    if len(place) > _DEEPEST:
+        return _TOO_DEEP
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return _TOO_LARGE
+    if isinstance(value, str) and "\0" in value:
+        return "holds the character U+0000, which no name or path can have"
+    return None
+
+
+def _values(tables: dict[str, Any]) -> Iterator[tuple[Place, object]]:
+    """Every key and value below, without recursion; not below what is too deep already."""
+    waiting: list[tuple[Place, object]] = [((), tables)]
+    while waiting:
+        place, value = waiting.pop()
+        yield place, value
+        if len(place) > _DEEPEST:
+            continue
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield (*place, key), key
+                waiting.append(((*place, key), inner))
+        elif isinstance(value, list):
+            waiting += (((*place, number), inner) for number, inner in enumerate(value))
 
 
 def first_mistake(error: ValidationError) -> tuple[ErrorDetails, str]:

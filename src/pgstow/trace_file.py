@@ -4,6 +4,7 @@ docs/emulator-protocol.md has the format.
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,15 @@ def sidecar(trace: Path) -> Path:
     return trace.with_name(trace.name + ".json")
 
 
+def has_recording(trace: Path) -> bool:
+    """Whether something lies beside a trace."""
+    return bool(trace.name) and os.path.lexists(sidecar(trace))
+
+
 def read_recording(trace: Path) -> Recording:
     """Read what lies beside a trace."""
+    if not trace.name:
+        raise UserError(f"{trace} is not a file", "name a trace")
     path = sidecar(trace)
     try:
         recording = TypeAdapter(Recording).validate_python(json.loads(path.read_bytes()))
@@ -78,8 +86,10 @@ def read_recording(trace: Path) -> Recording:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise UserError(f"{path}: {key}: {first['msg'].lower()}", _DOCUMENT) from None
+    except RecursionError:
+        raise UserError(f"{path} is nested too deep", _DOCUMENT) from None
     except ValueError as error:  # of json
-        raise UserError(f"{path} is no JSON: {error}", _DOCUMENT) from None
+        raise UserError(f"{path} is not JSON: {error}", _DOCUMENT) from None
     if recording.version != 1:
         remedy = "use the pgstow that recorded it"
         raise UserError(f"{path} has version {recording.version}, not 1", remedy)

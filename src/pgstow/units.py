@@ -46,11 +46,24 @@ _SECONDS_UNITS = {
 _QUANTITY = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*$")
 
 
-def _split(text: str, units: dict[str, int] | dict[str, float], what: str, example: str) -> float:
+_SHOWN = 40  # characters of what is no quantity
+_MOST_BYTES = 2.0**53  # 8 PiB, which floats count exactly
+_MOST_SECONDS = 100 * 12 * 730 * 3600.0
+
+
+def _split(
+    text: str, units: dict[str, int] | dict[str, float], what: str, example: str, most: float
+) -> float:
     match = _QUANTITY.match(text)
+    shown = repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
     if match is None or match[2] not in units:
-        raise ValueError(f"{text!r} is not {what}; write it like {example}")
-    return float(match[1]) * units[match[2]]
+        raise ValueError(f"{shown} is not {what}; write it like {example}")
+    value = float(match[1]) * units[match[2]]
+    if value > most:
+        raise ValueError(
+            f"{shown} is more than any volume or server knows; write it like {example}"
+        )
+    return value
 
 
 def parse_size(text: str) -> Bytes:
@@ -59,7 +72,7 @@ def parse_size(text: str) -> Bytes:
     >>> parse_size("1.5GiB")
     1610612736
     """
-    return Bytes(round(_split(text, _SIZE_UNITS, "a size", "500GiB")))
+    return Bytes(round(_split(text, _SIZE_UNITS, "a size", "500GiB", _MOST_BYTES)))
 
 
 def parse_rate(text: str) -> BytesPerSecond:
@@ -69,9 +82,11 @@ def parse_rate(text: str) -> BytesPerSecond:
     262144000.0
     """
     if not text.rstrip().endswith("/s"):
-        raise ValueError(f"{text!r} is not a bandwidth; write it like 250MiB/s")
+        raise ValueError(f"{text[:_SHOWN]!r} is not a bandwidth; write it like 250MiB/s")
     return BytesPerSecond(
-        _split(text.rstrip().removesuffix("/s"), _SIZE_UNITS, "a bandwidth", "250MiB/s")
+        _split(
+            text.rstrip().removesuffix("/s"), _SIZE_UNITS, "a bandwidth", "250MiB/s", _MOST_BYTES
+        )
     )
 
 
@@ -81,7 +96,8 @@ def parse_duration(text: str) -> Seconds:
     >>> parse_duration("5ms")
     0.005
     """
-    return Seconds(_split(text, _SECONDS_UNITS, "a duration", "5ms, 30s or 10min"))
+    example = "5ms, 30s or 10min"
+    return Seconds(_split(text, _SECONDS_UNITS, "a duration", example, _MOST_SECONDS))
 
 
 def _number(value: float, digits: int = 1) -> str:

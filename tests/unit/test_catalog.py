@@ -413,7 +413,7 @@ def test_load_reads_once() -> None:
         ("[prices.us-east-1.gp3]\nusd_per_gib = 1.0\n", "gp3.source: Field required"),
         ("[prices.us-east-1.gp3]\n" + _ROW.replace("2026-11-20", "lately"), "is not a date"),
         ("[colours]\n", "a.toml: colours: Extra inputs"),
-        ("colours", "a.toml: Expected"),
+        ("colours", "a.toml: end of document: Expected"),
     ],
 )
 def test_a_malformed_file_is_refused(text: str, says: str) -> None:

@@ -169,7 +169,7 @@ def test_a_load_file_is_read_with_its_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("volumes = 3", "x: volumes: 3: input should be"),
+        ("volumes = 3", "x: volumes: must be a table, not 3"),
         ("[volumes]", "the load names no volumes"),
         ("[volumes.data]\nphases = []", "it has no phases"),
         (GOOD + "colour = 1", "volumes.data.colour: unknown key"),

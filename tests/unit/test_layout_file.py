@@ -285,7 +285,7 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 
 def _encodable(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return not any("\ud800" <= one <= "\udfff" or one == "\0" for one in text)
 
 
 _HOSTILE = (

@@ -1,7 +1,6 @@
 """Read the shipped data files, and the user's over them, into a catalog, once a process."""
 
 import os
-import tomllib
 from collections import ChainMap
 from collections.abc import Iterable
 from functools import cache
@@ -15,6 +14,7 @@ from pgstow.catalog.schema import CatalogFile
 from pgstow.catalog.tables import LazyRows, read_instance_prices, read_instances
 from pgstow.catalog.types import Instance, InstancePrice, TypePrice, VolumeType
 from pgstow.model import UserError
+from pgstow.toml_file import parse_tables
 
 TYPE_FILES = ("ebs.toml", "rds.toml", "gce.toml", "azure.toml", "local.toml", "anatomy.toml")
 PRICES_FILE = "prices.toml"
@@ -130,9 +130,7 @@ def catalog_of(
 
 def _parse(name: str, text: str) -> CatalogFile:
     try:
-        return CatalogFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{name}: {error}", "correct it, or delete it") from None
+        return CatalogFile.model_validate(parse_tables(text, name))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

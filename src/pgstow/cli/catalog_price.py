@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgstow.cli.catalog import Region, catalog_app
-from pgstow.cli.options import Json
+from pgstow.cli.options import Json, finite
 from pgstow.cli.output import console, print_json, print_warnings
 from pgstow.model.errors import LayoutError, UserError
 
@@ -24,7 +24,9 @@ def price_volume(
     name: Annotated[str, typer.Argument(metavar="TYPE", help="A volume type, such as gp3.")],
     *,
     size: Annotated[str, typer.Option("--size", help="Size of one member: 500GiB.")],
-    iops: Annotated[float | None, typer.Option("--iops", help="Provisioned IOPS.")] = None,
+    iops: Annotated[
+        float | None, typer.Option("--iops", callback=finite, help="Provisioned IOPS.")
+    ] = None,
     throughput: Annotated[
         str | None, typer.Option("--throughput", help="Provisioned throughput: 250MiB/s.")
     ] = None,

@@ -110,7 +110,10 @@ def error(
 
 @faults.command("slow")
 def slow(
-    factor: Annotated[float, typer.Option("--factor", help="By how much latencies grow.")],
+    factor: Annotated[
+        float,
+        typer.Option("--factor", callback=options.finite, help="What latencies are multiplied by."),
+    ],
     volume: Volumes = None,
     after: After = None,
     for_: For = None,

@@ -26,7 +26,12 @@ def replay(
     ] = None,
     credits: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Share of burst credits at the start, for all volumes."),
+        typer.Option(
+            min=0,
+            max=1,
+            callback=options.finite,
+            help="Share of burst credits at the start, for all volumes.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the latencies drawn.")] = 1,
     json: options.Json = False,
@@ -43,7 +48,7 @@ def replay(
     compensation: Any = None
     warnings: list[Warning] = []
     recording = None
-    if layout_file is None or trace_file.sidecar(trace).exists():
+    if layout_file is None or trace_file.has_recording(trace):
         recording = trace_file.read_recording(trace)
         compensation = recording.compensation
         warnings = _cut_short(recording.dropped)

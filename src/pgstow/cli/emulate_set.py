@@ -23,7 +23,10 @@ def set_volume(
         str | None, typer.Option("--type", metavar="TYPE", help="Another type, such as io2.")
     ] = None,
     iops: Annotated[
-        float | None, typer.Option("--iops", metavar="N", help="Provisioned IOPS of one member.")
+        float | None,
+        typer.Option(
+            "--iops", metavar="N", callback=options.finite, help="Provisioned IOPS of one member."
+        ),
     ] = None,
     throughput: Annotated[
         str | None,

@@ -11,7 +11,7 @@ import typer
 
 from pgstow.cli.main import app
 from pgstow.cli.names import shown
-from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace, parse_seconds
+from pgstow.cli.options import DEFAULT_WORKSPACE, CommitProbe, Dsn, Json, Workspace, parse_seconds
 from pgstow.model.errors import PgstowError
 
 if TYPE_CHECKING:
@@ -31,10 +31,7 @@ def observe(
     layout: Annotated[
         Path | None, typer.Option(help="A layout file that says what the volumes are.")
     ] = None,
-    commit_probe: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", help="Time so many tiny commits a second; they write WAL."),
-    ] = None,
+    commit_probe: CommitProbe = None,
     name: Annotated[
         str | None, typer.Option(help="What to call the profile, as before-move.")
     ] = None,

@@ -1,5 +1,6 @@
 """Options that several commands share, so that they read the same everywhere."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -7,6 +8,14 @@ from typing import Annotated, TypeVar
 import typer
 
 from pgstow.model.errors import UserError
+
+
+def finite(value: float | None) -> float | None:
+    """Check an option's number: nan and inf are the user's mistake."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number")
+    return value
+
 
 Workspace = Annotated[
     Path,
@@ -29,6 +38,15 @@ Profile = Annotated[
         "--profile",
         metavar="PROFILE",
         help="The profile to work from, by number or name (see observe --list); else the latest.",
+    ),
+]
+CommitProbe = Annotated[
+    float | None,
+    typer.Option(
+        "--commit-probe",
+        metavar="RATE",
+        callback=finite,
+        help="Send RATE test commits per second and time them (writes WAL).",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace
+from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace, finite
 from pgstow.cli.options import Profile as FromProfile
 from pgstow.model.errors import UserError
 
@@ -36,10 +36,12 @@ def plan(
         str | None, typer.Option(help="Latency of a device read to keep to, such as 2ms.")
     ] = None,
     headroom: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of every limit to keep free.")
+        float,
+        typer.Option(min=0, max=0.9, callback=finite, help="Share of every limit to keep free."),
     ] = 0.2,
     budget: Annotated[
-        float | None, typer.Option(min=0, help="Dollars per month: the fastest within it.")
+        float | None,
+        typer.Option(min=0, callback=finite, help="Dollars per month: the fastest within it."),
     ] = None,
     horizon: Annotated[
         str | None, typer.Option(help="Plan for the sizes after such a time, as 12mo or 90d.")

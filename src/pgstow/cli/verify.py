@@ -9,7 +9,7 @@ import typer
 
 from pgstow.cli.main import app
 from pgstow.cli.observe import emulated_volumes, interruptible
-from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace, parse_seconds
+from pgstow.cli.options import DEFAULT_WORKSPACE, CommitProbe, Dsn, Json, Workspace, parse_seconds
 from pgstow.cli.options import Profile as FromProfile
 from pgstow.model.errors import UserError
 
@@ -33,10 +33,7 @@ def verify(
     dsn: Dsn = "",
     duration: Annotated[str, typer.Option(help="How long to measure.")] = "60s",
     interval: Annotated[str, typer.Option(help="How often to sample.")] = "5s",
-    commit_probe: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", help="Time so many tiny commits a second; they write WAL."),
-    ] = None,
+    commit_probe: CommitProbe = None,
     from_profile: FromProfile = None,
     name: Annotated[str | None, typer.Option(help="What to call the new profile.")] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,

@@ -45,7 +45,7 @@ class Slow:
     """Latencies, not the waits before the limits, times a factor."""
 
     kind: Literal["slow"] = "slow"
-    factor: float
+    factor: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Let things go wrong with volumes that are up, now or by a schedule, and put them right again."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from pgstow.emulate.state import StateDirectory
 from pgstow.emulate.status import EmulatorStatus, read_status
 from pgstow.host import loops, mounts
 from pgstow.model.errors import UserError
+from pgstow.toml_file import parse_tables, read_text
 from pgstow.units import format_exact_size, parse_duration, parse_size
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
@@ -106,12 +106,7 @@ def _size(key: str, value: Any, where: str) -> Any:
 
 def read_schedule(path: Path) -> tuple[Planned, ...]:
     """The faults of a TOML file: a list of ``[[faults]]``, each with its kind and times."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path}: {error}", "correct the TOML") from error
+    document = parse_tables(read_text(path, "schedule"), str(path))
     entries = document.get("faults")
     if not isinstance(entries, list) or not entries or set(document) != {"faults"}:
         example = '[[faults]] at = "10s" for = "5s" kind = "stall" volumes = ["data"]'

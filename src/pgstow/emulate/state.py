@@ -16,7 +16,7 @@ from pgstow.emulate.control import Compensation
 from pgstow.host.loops import Loop
 from pgstow.host.processes import ProcessIdentity
 from pgstow.model import Device, HostCap, HostSpec, Volume
-from pgstow.model.errors import HostError
+from pgstow.model.errors import HostError, UserError
 
 DEFAULT_STATE_DIRECTORY = Path("/run/pgstow/emulator")
 STATE_VERSION = 2
@@ -133,6 +133,9 @@ class StateDirectory:
             return None
         except PermissionError as error:
             raise HostError(f"{self.state_file} may not be read", "run this as root") from error
+        except OSError as error:
+            reason = f"state directory {self.path} cannot be used: {error.strerror}"
+            raise UserError(reason, "name another with --state-dir") from error
         try:
             state = _STATE.validate_json(text)
         except ValidationError as error:
@@ -162,9 +165,12 @@ class StateDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = self._take_lock()
-        except OSError as error:
+        except PermissionError as error:
             reason = f"state directory {self.path} cannot be used: {error.strerror}"
             raise HostError(reason, "run this as root, or name another with --state-dir") from error
+        except OSError as error:
+            reason = f"state directory {self.path} cannot be used: {error.strerror}"
+            raise UserError(reason, "name another with --state-dir") from error
         with lock:
             yield
 

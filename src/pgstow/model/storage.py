@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from posixpath import normpath
 from typing import Literal, Self
 
 from pgstow.model.errors import LayoutError
@@ -11,6 +12,8 @@ Platform = Literal["ec2", "rds", "gce", "azure", "local"]
 Filesystem = Literal["xfs", "ext4", "btrfs"]
 DEFAULT_TABLESPACE = "pg_default"
 DEFAULT_CHUNK_BYTES = Bytes(64 * KIB)
+_NAME_BYTES, _PATH_BYTES = 255, 4095  # Linux's NAME_MAX, and PATH_MAX without its end
+_KERNELS = ("proc", "sys")  # filesystems in which nobody can make a directory
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -82,10 +85,21 @@ class Volume:
             raise LayoutError(f"volume {self.name}: size must be positive")
         if not 1 <= self.stripes <= 128:
             raise LayoutError(f"volume {self.name}: stripes must be 1 to 128, not {self.stripes}")
-        if not self.mount.startswith("/"):
-            raise LayoutError(f"volume {self.name}: mount {self.mount!r} must be an absolute path")
+        self._check_mount()
         _check_burst_credits(f"volumes.{self.name}", self.burst_credits)
         self._check_snapshot()
+
+    def _check_mount(self) -> None:
+        where = f"volume {self.name}: mount"
+        if not self.mount.startswith("/"):
+            raise LayoutError(f"{where} {self.mount!r} must be an absolute path")
+        longest = max(len(part.encode(errors="surrogateescape")) for part in self.mount.split("/"))
+        if "\0" in self.mount or longest > _NAME_BYTES or len(self.mount) > _PATH_BYTES:
+            raise LayoutError(f"{where} {self.mount[:40]!r}… can be no path", "name a shorter one")
+        if normpath(self.mount).split("/")[1] in _KERNELS:
+            raise LayoutError(
+                f"{where} {self.mount!r} is in a filesystem of the kernel", "mount it at /data, say"
+            )
 
     def _check_snapshot(self) -> None:
         where = f"volumes.{self.name}"

@@ -44,16 +44,16 @@ def parse_tables(text: str, source: str, error: type[UserError] = UserError) -> 
     except tomllib.TOMLDecodeError as wrong:
         message = str(wrong)
         place = re.search(r"^(.*) \(at (.*)\)$", message, flags=re.DOTALL)
-        shown = f"{place[2]}: {place[1]}" if place else message
-        raise error(f"{source}: {shown}", "correct the TOML") from None
+        wrong_at = f"{place[2]}: {place[1]}" if place else message
+        raise error(f"{source}: {wrong_at}", "correct the TOML") from None
     except RecursionError:
         raise error(f"{source}: {_TOO_DEEP}", "correct the TOML") from None
     except ValueError:  # Python reads no number of so many digits
         raise error(f"{source}: {_TOO_LARGE}", "correct the number") from None
-    for place, value in _values(tables):
-        problem = _problem(place, value)
+    for key, value in _values(tables):
+        problem = _problem(key, value)
         if problem:
-            raise error(f"{source}: {dotted(place[:_DEEPEST])}: {problem}", "correct the TOML")
+            raise error(f"{source}: {dotted(key[:_DEEPEST])}: {problem}", "correct the TOML")
     return tables
 
 
@@ -75,7 +75,7 @@ def _problem(place: Place, value: object) -> str | None:
 
 def _values(tables: dict[str, Any]) -> Iterator[tuple[Place, object]]:
     """Every key and value below, without recursion; not below what is too deep already."""
-    waiting: list[tuple[Place, object]] = [((), tables)]
+    waiting: list[tuple[Place, Any]] = [((), tables)]
     while waiting:
         place, value = waiting.pop()
         yield place, value

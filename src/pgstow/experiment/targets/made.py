@@ -237,9 +237,10 @@ def _serve(
     restored.record.note_server(server.process, server.runtime_directory)
     with connect(server.dsn_for(base_data.DATABASE), purpose="experiment") as connection:
         version = connection.info.parameter_status("server_version") or ""
-        if limit is not None and treatment.schedule.caches == "warm":
+        memory = treatment.server.memory_bytes
+        if limit is not None and memory is not None and treatment.schedule.caches == "warm":
             conduct.say("reading the data into the server's memory")
-            read_through(connection)
+            read_through(connection, memory)
 
     def begin() -> None:
         with connect(server.dsn, purpose="experiment") as connection:

@@ -124,7 +124,9 @@ _WAL_METRICS = (
         "per transaction",
         _wal(lambda wal, trial: _per(float(wal.writes), trial.outcome.transactions)),
     ),
-    Metric("wal_write_kib", "KiB per write", _wal(lambda wal, _: _kib(wal.bytes, wal.writes))),
+    Metric(
+        "wal_write_kib", "KiB of WAL per write", _wal(lambda wal, _: _kib(wal.bytes, wal.writes))
+    ),
 )
 
 

@@ -9,7 +9,7 @@ import pytest
 import report_samples as samples
 
 from pgstow import verification
-from pgstow.model import RelationId, Setting, Warning
+from pgstow.model import LatencyMs, RelationId, Setting, Warning
 from pgstow.report import ReportDocument, render
 
 FORBIDDEN_TAGS = {"img", "iframe", "object", "embed", "link", "base", "form", "foreignobject"}
@@ -179,4 +179,77 @@ def test_thousands_of_relations_do_not_make_a_page_nobody_can_open() -> None:
 def test_relations_carry_what_sorts_them() -> None:
     page = Page(render(samples.document()))
     values = [float(a["data-value"] or "") for tag, a in page.tags if "data-value" in a]
-    assert len(values) == 5 * len(samples.RELATIONS)
+    own = [row for row in samples.RELATIONS if row[1] != "toast"]  # which is with its table
+    assert len(values) == 5 * len(own)
+
+
+def test_a_latency_that_rose_is_in_the_headline() -> None:
+    base = samples.document()
+    assert base.after is not None and base.before is not None
+    one = replace(base.before.performance, tps=970.0, latency_ms=LatencyMs(1.1, None))
+    other = replace(
+        base.after.performance,
+        tps=1261.0,
+        latency_ms=LatencyMs(5.71, None),
+        commit_ms=LatencyMs(None, None),
+    )
+    changed = replace(
+        base,
+        before=replace(base.before, performance=one),
+        after=replace(base.after, performance=other),
+    )
+    text = Page(render(changed)).text
+    assert "1.3 × the transactions per second, but mean latency 1.1 ms → 5.71 ms (+419 %)" in text
+    assert "goal at most 5 ms: not measured" in text
+
+
+def test_cards_say_what_was_predicted_and_whether_goals_are_met() -> None:
+    base = samples.document()
+    text = Page(render(base)).text
+    assert "predicted 5,210 (−7.6 %)" in text and "goal at least 5,200: met" in text
+    assert "missed: predicted 5.4 ms (+31.7 %)" in text and "goal at most 5 ms: met" in text
+    assert base.plan is not None
+    harder = replace(base, plan=replace(base.plan, goal=replace(base.plan.goal, tps=6000.0)))
+    assert "goal at least 6,000: not met" in Page(render(harder)).text
+    planned = replace(base, after=None, comparisons=(), effect=None)
+    assert "predicted 4,580 to 5,840" in Page(render(planned)).text
+
+
+def test_a_step_whose_time_was_missed_is_marked() -> None:
+    base = samples.document()
+    slow = replace(base.steps[1], seconds=174.0)
+    steps = (base.steps[0], slow, *base.steps[2:])
+    assert "5.6 × the estimate" in Page(render(replace(base, steps=steps))).text
+    assert "× the estimate" not in Page(render(base)).text
+
+
+def test_what_holds_a_layout_back_is_not_hidden_by_the_cpu() -> None:
+    base = samples.document()
+    assert base.predicted is not None
+    loads = tuple(replace(v, utilisation=0.95, binding="iops") for v in base.predicted.volumes[:1])
+    busy = replace(base.predicted, bottleneck="cpu", cpu_utilisation=0.97, volumes=loads)
+    text = Page(render(replace(base, predicted=busy))).text
+    assert "held back by the CPU (the CPU at 97 %, volume data at 95 % of its IOPS)" in text
+
+
+def test_warnings_take_one_line_until_they_are_opened() -> None:
+    page = Page(render(samples.document()))
+    assert "2 warnings:" in page.text
+    (found,) = [a for tag, a in page.tags if tag == "details" and a.get("class") == "warnings"]
+    assert "open" not in found
+
+
+def test_provenance_is_more_than_a_tooltip() -> None:
+    page = Page(render(samples.document()))
+    ids = {a.get("id") for _, a in page.tags}
+    tags = [a for tag, a in page.tags if tag == "a" and (a.get("class") or "").startswith("tag")]
+    assert len(tags) > 5
+    assert {(a["href"] or "#")[1:] for a in tags} <= ids
+
+
+def test_what_is_read_aloud_is_not_the_title_again() -> None:
+    page = Page(render(samples.document()))
+    labels = [a["aria-label"] or "" for tag, a in page.tags if tag == "svg" and "aria-label" in a]
+    assert any("before 1,312" in label for label in labels)
+    assert any(label.startswith("commit, p99") or "commit, p99:" in label for label in labels)
+    assert not any(label in ("Latency", "Transactions per second") for label in labels)

@@ -3,6 +3,7 @@
 import json
 import stat
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import experiment_page_samples
@@ -11,10 +12,14 @@ import report_samples as samples
 from typer.testing import CliRunner
 
 from pgstow import catalog
+from pgstow.cli.apply import layout_digest
 from pgstow.cli.bench_report import section_of
+from pgstow.cli.loop import remember_layout
 from pgstow.cli.main import app
-from pgstow.cli.report import document_of, write_page, write_pictures
+from pgstow.cli.report import write_page, write_pictures
+from pgstow.cli.report_document import document_of
 from pgstow.model import UserError
+from pgstow.report import render
 from pgstow.workspace import Workspace
 
 
@@ -27,21 +32,17 @@ def store(path: Path, *documents: tuple[str, object]) -> Path:
 
 def loop(path: Path) -> Path:
     """What observe, plan, apply and verify leave behind."""
-    later = replace(samples.profile(2, 1.8), layout=samples.layout_after())
-    store(
-        path,
-        ("profile", samples.profile()),
-        ("plan", samples.plan()),
-        ("profile", later),
-        ("measurement", samples.measured_after()),
-    )
+    store(path, ("profile", samples.profile()), ("plan", samples.plan()))
     with Workspace.open(path) as workspace:
-        run = workspace.journal.begin("1", "digest")
+        remember_layout(workspace, samples.layout_after())
+        run = workspace.journal.begin("1", layout_digest(samples.layout_after()))
         numbers = workspace.journal.plan(run, [one.step for one in samples.steps()])
         for number in numbers[:2]:
             workspace.journal.started(number)
             workspace.journal.finished(number, "done", seconds=3.0)
-    return path
+    now = datetime.now(UTC) + timedelta(seconds=2)
+    later = replace(samples.profile(2, 1.8), started_at=now.isoformat(timespec="seconds"))
+    return store(path, ("profile", later), ("measurement", samples.measured_after()))
 
 
 def test_a_profile_alone_makes_a_page(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_profile_alone_makes_a_page(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", "--workspace", str(path), "--out", str(out)])
     assert result.exit_code == 0, result.output
     text = out.read_text(encoding="utf-8")
-    assert "1,312 transactions per second at $12.00 per month." in text
+    assert "1,312 transactions per second, mean latency 23.6 ms, $12.00 per month." in text
     assert "Present layout" in text and 'id="why"' not in text
     assert [entry.name for entry in tmp_path.iterdir() if entry.suffix == ".html"] == ["page.html"]
 
@@ -63,13 +64,13 @@ def test_the_whole_loop_is_on_the_page(tmp_path: Path) -> None:
     assert document.before.layout == samples.layout_before()
     assert document.profile == samples.profile()
     assert document.profile_after is not None
-    assert document.profile_after.layout == samples.layout_after()
     assert document.predicted == samples.prediction()
     assert [one.status for one in document.steps] == ["done", "done", "planned", "planned"]
     assert {one.metric for one in document.comparisons} >= {"tps", "commit_ms.p99"}
     assert document.effect is not None and document.effect.verdict == "higher"
     assert [one.price.usd_month for one in document.prices_after] == [29.6, 0.8, 2.56]
     assert any("--commit-p99 5ms" in command for command in document.commands)
+    assert [name for name, _ in document.layout_files] == ["present.toml", "wanted.toml"]
 
 
 def test_a_measurement_from_before_the_plan_is_before(tmp_path: Path) -> None:
@@ -162,3 +163,78 @@ def test_pictures_that_cannot_be_written_are_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         write_pictures(tmp_path / "taken", {"a": b""})
+
+
+def test_an_observation_alone_is_compared_with_nothing(tmp_path: Path) -> None:
+    """What explain predicted of other layouts is no plan, and no headline."""
+    slow = replace(samples.prediction().performance, tps=485.0)
+    of_present = replace(samples.plan().present, performance=slow)
+    path = store(
+        tmp_path / "w.db",
+        ("profile", samples.profile()),
+        ("prediction", samples.prediction()),
+        ("prediction", of_present),
+    )
+    with Workspace.open(path) as workspace:
+        document = document_of(workspace, catalog.load())
+    assert document.layout_after is None and document.predicted == of_present
+    text = render(document)
+    assert "1,312 transactions per second, mean latency" in text
+    assert "0.37" not in text and "After" not in text and "Planned" not in text
+    assert "missed: predicted 485" in text
+
+
+def test_what_was_applied_and_not_measured_is_shown_with_what_it_promised(tmp_path: Path) -> None:
+    path = store(tmp_path / "w.db", ("profile", samples.profile()), ("plan", samples.plan()))
+    with Workspace.open(path) as workspace:
+        remember_layout(workspace, samples.layout_after())
+        run = workspace.journal.begin("1", layout_digest(samples.layout_after()))
+        (number,) = workspace.journal.plan(run, [samples.steps()[0].step])
+        workspace.journal.started(number)
+        workspace.journal.finished(number, "done", seconds=3.0)
+        document = document_of(workspace, catalog.load())
+    assert document.after is None and document.layout_after == samples.layout_after()
+    assert "Applied, not measured yet" in render(document)
+
+
+def test_apply_runs_alone_make_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "w.db"
+    with Workspace.open(path) as workspace:
+        run = workspace.journal.begin("1", "digest")
+        (number,) = workspace.journal.plan(run, [samples.steps()[0].step])
+        workspace.journal.started(number)
+        workspace.journal.finished(number, "done", seconds=3.0)
+    out = tmp_path / "page.html"
+    result = CliRunner().invoke(app, ["report", "--workspace", str(path), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    text = out.read_text(encoding="utf-8")
+    assert "CREATE TABLESPACE hot" in text and "no profile was over" in text
+
+
+def test_the_title_names_the_busiest_database(tmp_path: Path) -> None:
+    profile = samples.profile()
+    server = replace(profile.server, databases=("archive", "content", "postgres"))
+    path = store(tmp_path / "w.db", ("profile", replace(profile, server=server)))
+    with Workspace.open(path) as workspace:
+        document = document_of(workspace, catalog.load())
+    assert document.title == "Storage of content, the busiest of 2 databases"
+
+
+def test_an_instance_with_other_cores_than_the_machine_is_told(tmp_path: Path) -> None:
+    profile = samples.profile()
+    assert profile.host is not None
+    small = replace(profile, host=replace(profile.host, cores=2))
+    path = store(tmp_path / "w.db", ("profile", small))
+    with Workspace.open(path) as workspace:
+        machine = document_of(workspace, catalog.load()).machine
+    assert machine is not None
+    assert "r6i.2xlarge us-east-1 (8 cores) in the layout, observed on a machine of 2" in machine
+
+
+def test_the_profiles_before_and_after_can_be_chosen(tmp_path: Path) -> None:
+    path = loop(tmp_path / "w.db")
+    with Workspace.open(path) as workspace:
+        early = replace(samples.profile(5), started_at="2026-11-20T08:00:00+00:00")
+        workspace.add("profile", early, "early")
+        document = document_of(workspace, catalog.load(), before="early", after="1")
+    assert document.profile == early and document.profile_after == samples.profile()

@@ -225,7 +225,8 @@ def _figures(layout: "Layout", speed: "Performance") -> dict[str, Any]:
 def _write(run: "Demo", summary: dict[str, Any]) -> None:
     import json
 
-    from pgstow.cli.report import document_of, write_page
+    from pgstow.cli.report import write_page
+    from pgstow.cli.report_document import document_of
     from pgstow.report import render
 
     (run.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")

@@ -13,12 +13,13 @@ from markupsafe import Markup, escape
 from pgstow.report import lettering
 
 WIDTH, HEIGHT = 380, 230
-SERIES = ("before", "predicted", "after")
+SERIES = ("before", "observed", "predicted", "after")
 _MOST_POINTS = 240  # of one line
 PAGE = {name: f"var(--{name})" for name in (*SERIES, "ink", "muted", "rule", "paper")}
 # For pictures outside a page, where there are no custom properties.
 LIGHT = {
     "before": "#7c8794",
+    "observed": "#7c8794",
     "predicted": "#8a5cc2",
     "after": "#0b7285",
     "ink": "#1d2329",
@@ -208,7 +209,7 @@ def _color(palette: Palette) -> Any:
 def _shape() -> Any:
     import altair as alt
 
-    scale = alt.Scale(domain=list(SERIES), range=["circle", "diamond", "square"])
+    scale = alt.Scale(domain=list(SERIES), range=["circle", "circle", "diamond", "square"])
     return alt.Shape("series:N", scale=scale, legend=None)
 
 

@@ -40,11 +40,14 @@ def volume_of(layout: Layout, relation: Relation) -> str:
 
 
 def contents(layout: Layout, profile: Profile | None) -> dict[str, tuple[Item, ...]]:
-    """The items of every volume, largest first; a table's TOAST is part of the table."""
+    """The items of every volume, largest first.
+
+    A table's TOAST is part of the table, partitions on one volume are their parent.
+    """
     found: dict[str, list[Item]] = {volume.name: [] for volume in layout.volumes}
     if profile is not None:
-        for item, relation in _relations(profile):
-            found[layout.volume_of(relation).name].append(item)
+        for volume, item in _relations(layout, profile):
+            found[volume].append(item)
         wal = _wal(profile)
         if wal is not None:
             found[layout.postgres.wal].append(wal)
@@ -54,23 +57,21 @@ def contents(layout: Layout, profile: Profile | None) -> dict[str, tuple[Item, .
     }
 
 
-def _relations(profile: Profile) -> Iterable[tuple[Item, RelationId]]:
+def _relations(layout: Layout, profile: Profile) -> Iterable[tuple[str, Item]]:
     asked = {demand.relation: operations(demand) for demand in profile.demands}
-    parts: dict[RelationId, list[Relation]] = {}
+    names = profile.server.shown_as()
+    parts: dict[tuple[str, RelationId, str], list[Relation]] = {}
     for relation in profile.server.relations:
-        parts.setdefault(relation.owner, []).append(relation)
-    shared = _is_one_schema(parts)
-    for key, members in parts.items():
-        kind = next((part.kind for part in members if part.id == key), "table")
-        yield (
-            Item(
-                name=key.name if shared else str(key),
-                kind=kind,
-                size_bytes=float(sum(part.size_bytes for part in members)),
-                operations=sum(asked.get(part.id, 0.0) for part in members),
-            ),
-            key,
+        parts.setdefault((volume_of(layout, relation), *names[relation.id]), []).append(relation)
+    shared = _is_one_schema({name: None for _, name, _ in parts})
+    for (volume, name, kind), members in parts.items():
+        item = Item(
+            name=name.name if shared else str(name),
+            kind=kind,
+            size_bytes=float(sum(part.size_bytes for part in members)),
+            operations=sum(asked.get(part.id, 0.0) for part in members),
         )
+        yield volume, item
 
 
 def _is_one_schema(names: Mapping[RelationId, object]) -> bool:

@@ -86,7 +86,7 @@ def _described(drawing: Drawing) -> str:
         parts.append(
             f"{volume.name}: {type_and_size(volume)}, {len(drawing.items[volume.name])} items{busy}"
         )
-    return f"{drawing.title}. " + "; ".join(parts)
+    return "; ".join(parts)
 
 
 def type_and_size(volume: Volume) -> str:

@@ -48,6 +48,10 @@ class Compared(Protocol):
     def within_interval(self) -> bool | None:
         """Whether what was measured lies in the interval."""
 
+    @property
+    def is_missed(self) -> bool:
+        """Whether the prediction missed."""
+
 
 class Shown(Protocol):
     """What the page needs of an effect: after over before."""
@@ -100,8 +104,10 @@ class ReportDocument:
     """All that a page can show. ``generated_at`` is ISO 8601; nothing here reads a clock.
 
     ``before`` and ``after`` are measurements of the layouts that the loads ran on. Where there is
-    no ``after``, the prediction stands in its place and is said to be one. ``profile_after`` is
-    the load on the new layout, for its commit samples.
+    no ``after`` but a plan, its prediction stands in its place and is said to be one. ``predicted``
+    is of the layout after, or where there is none of the one observed. ``applied`` is the layout
+    that was wanted of apply. ``profile_after`` is the load on the new layout. ``layout_files`` have
+    the names that ``commands`` use.
     """
 
     title: str
@@ -112,6 +118,7 @@ class ReportDocument:
     profile_after: Profile | None = None
     before: Measurement | None = None
     after: Measurement | None = None
+    applied: Layout | None = None
     predicted: Prediction | None = None
     plan: Plan | None = None
     steps: tuple[StepOutcome, ...] = ()
@@ -123,6 +130,7 @@ class ReportDocument:
     prices_after: tuple[VolumePrice, ...] = ()
     warnings: tuple[Warning, ...] = ()
     commands: tuple[str, ...] = ()
+    layout_files: tuple[tuple[str, str], ...] = ()
     experiments: tuple[ExperimentSection, ...] = ()
 
     @property
@@ -136,19 +144,22 @@ class ReportDocument:
 
     @property
     def layout_after(self) -> Layout | None:
-        """The layout that was made, else planned, else predicted; None: there is no other."""
-        found = None
+        """The layout that was made, else applied, else planned; None: there is no other."""
+        found = self.applied
         if self.after is not None:
             found = self.after.layout
-        elif self.plan is not None:
+        elif found is None and self.plan is not None:
             found = self.plan.layout
-        elif self.predicted is not None:
-            found = self.predicted.layout
         return None if found == self.layout_before else found
 
     @property
     def expected(self) -> Prediction | None:
-        """The prediction of the layout after."""
+        """The prediction of the layout after; where there is none, of the one observed."""
         if self.predicted is not None:
             return self.predicted
         return self.plan.prediction if self.plan else None
+
+    @property
+    def promised(self) -> Prediction | None:
+        """The prediction of another layout than the one observed."""
+        return self.expected if self.after is not None or self.layout_after is not None else None

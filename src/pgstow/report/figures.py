@@ -1,10 +1,12 @@
 """The page's charts, from what the document has: those without data are left out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from pgstow.model import Performance
 from pgstow.report import charts
+from pgstow.report import formatting as f
 from pgstow.report.charts import Bar, Chart, Palette
 from pgstow.report.document import ReportDocument
 from pgstow.report.headline import before
@@ -39,19 +41,49 @@ _WORDS = {
 def series(document: ReportDocument) -> dict[str, Performance]:
     """Speed and price by series: before, predicted, after."""
     found: dict[str, Performance | None] = {
-        "before": before(document),
+        first(document): before(document),
         "predicted": document.expected.performance if document.expected else None,
         "after": document.after.performance if document.after else None,
     }
     return {name: one for name, one in found.items() if one is not None}
 
 
+def first(document: ReportDocument) -> str:
+    """What the present layout is called: nothing is before where there is no after."""
+    return "before" if document.layout_after is not None else "observed"
+
+
 def drawn(document: ReportDocument) -> tuple[Chart, ...]:
     """The charts, rendered for the page."""
     return tuple(
-        Chart(*_WORDS[name], svg=charts.to_svg(spec, _WORDS[name][0]))
+        Chart(*_WORDS[name], svg=charts.to_svg(spec, _told(document, name)))
         for name, spec in specs(document, charts.PAGE)
     )
+
+
+def _told(document: ReportDocument, name: str) -> str:
+    """What a chart shows, for who does not see it: its figures, not its title again."""
+    known = series(document)
+    if name == "latency":
+        parts = [
+            f"{metric}: "
+            + ", ".join(f"{one} {f.milliseconds(ms)}" for one in known if (ms := read(known[one])))
+            for metric, read in _LATENCIES
+            if any(read(one) for one in known.values())
+        ]
+    elif name == "commits":
+        parts = [
+            f"{one}: half within {f.milliseconds(median(ms))}, all within {f.milliseconds(max(ms))}"
+            for one, ms in _commit_samples(document).items()
+        ]
+    elif name == "throughput-over-time":
+        parts = [
+            f"{one}: from {f.number(min(tps))} to {f.number(max(tps))} over {f.duration(seconds)}"
+            for one, (tps, seconds) in _runs(document).items()
+        ]
+    else:
+        parts = [f"{one} {f.number(speed.tps)}" for one, speed in known.items()]
+    return "; ".join(parts)
 
 
 def specs(document: ReportDocument, palette: Palette) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -79,7 +111,7 @@ def specs(document: ReportDocument, palette: Palette) -> Iterator[tuple[str, dic
 
 def _bars(document: ReportDocument, known: Mapping[str, Performance]) -> list[Bar]:
     intervals = {
-        "before": document.tps_interval_before,
+        first(document): document.tps_interval_before,
         "predicted": document.expected.tps_interval if document.expected else None,
         "after": document.tps_interval_after,
     }
@@ -87,7 +119,7 @@ def _bars(document: ReportDocument, known: Mapping[str, Performance]) -> list[Ba
 
 
 def _runs(document: ReportDocument) -> dict[str, tuple[Sequence[float], float]]:
-    measured = {"before": document.before, "after": document.after}
+    measured = {first(document): document.before, "after": document.after}
     return {
         name: (one.tps_samples, one.seconds)
         for name, one in measured.items()
@@ -96,7 +128,7 @@ def _runs(document: ReportDocument) -> dict[str, tuple[Sequence[float], float]]:
 
 
 def _commit_samples(document: ReportDocument) -> dict[str, Sequence[float]]:
-    profiles = {"before": document.profile, "after": document.profile_after}
+    profiles = {first(document): document.profile, "after": document.profile_after}
     return {
         name: one.commit_ms
         for name, one in profiles.items()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pgstow.model import Performance, Provenance
+from pgstow.model import Goal, Performance, Provenance
 from pgstow.report import formatting as f
 from pgstow.report.document import ReportDocument
 from pgstow.report.experiments import view as experiments
@@ -11,7 +11,10 @@ from pgstow.report.experiments import view as experiments
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One figure before and after, with the change in words and where both are from."""
+    """One figure before and after, with the change in words and where both are from.
+
+    ``predicted`` is what was expected of a measured figure, ``goal`` what was wanted of it.
+    """
 
     label: str
     before: str
@@ -19,24 +22,69 @@ class Card:
     change: str
     is_better: bool | None  # None: there is nothing to judge
     provenance: tuple[Provenance, ...]
+    predicted: str = ""
+    is_missed: bool = False
+    goal: str = ""
+    is_met: bool | None = None  # None: there is no goal, or it is not known
 
 
 @dataclass(frozen=True, slots=True)
 class _Metric:
+    key: str  # as comparisons call it
     label: str
     value: Callable[[Performance], float | None]
     written: Callable[[float | None], str]
     more_is_better: bool
+    goal: Callable[[Goal], float | None] = lambda _: None
     is_price: bool = False
+    is_shown: bool = True  # where there is no goal
 
 
 _METRICS = (
-    _Metric("Transactions per second", lambda p: p.tps, f.number, True),
-    _Metric("Commit latency, p99", lambda p: p.commit_ms.p99, f.milliseconds, False),
-    _Metric("Transaction latency, mean", lambda p: p.latency_ms.mean, f.milliseconds, False),
-    _Metric("Storage price per month", lambda p: p.usd_month, f.usd, False, True),
-    _Metric("Price per 1,000 TPS", lambda p: p.usd_per_1000_tps, f.usd, False, True),
+    _Metric("tps", "Transactions per second", lambda p: p.tps, f.number, True, lambda g: g.tps),
+    _Metric(
+        "latency_ms.mean",
+        "Transaction latency, mean",
+        lambda p: p.latency_ms.mean,
+        f.milliseconds,
+        False,
+    ),
+    _Metric(
+        "commit_ms.p99",
+        "Commit latency, p99",
+        lambda p: p.commit_ms.p99,
+        f.milliseconds,
+        False,
+        lambda g: g.commit_p99_ms,
+    ),
+    _Metric(
+        "read_ms.p99",
+        "Device read, p99",
+        lambda p: p.read_ms.p99 if p.read_ms else None,
+        f.milliseconds,
+        False,
+        lambda g: g.read_p99_ms,
+        is_shown=False,
+    ),
+    _Metric(
+        "dollars_month",
+        "Storage price per month",
+        lambda p: p.usd_month,
+        f.usd,
+        False,
+        lambda g: g.budget_usd_month,
+        is_price=True,
+    ),
+    _Metric(
+        "dollars_per_1000_tps",
+        "Price per 1,000 TPS",
+        lambda p: p.usd_per_1000_tps,
+        f.usd,
+        False,
+        is_price=True,
+    ),
 )
+_WORSE = 1.05  # a latency that rose by more is said with a "but"
 
 
 def before(document: ReportDocument) -> Performance | None:
@@ -47,14 +95,14 @@ def before(document: ReportDocument) -> Performance | None:
 
 
 def after(document: ReportDocument) -> Performance | None:
-    """Speed and price of the other layout: as measured, else as predicted."""
+    """Speed and price of the other layout: as measured, else as predicted for what is planned."""
     if document.after is not None:
         return document.after.performance
-    return document.expected.performance if document.expected else None
+    return document.promised.performance if document.promised else None
 
 
 def cards(document: ReportDocument) -> tuple[Card, ...]:
-    """One card a figure that is known of either layout."""
+    """One card a figure that is known of either layout, or that has a goal."""
     one, other = before(document), after(document)
     found = (_card(metric, one, other, document) for metric in _METRICS)
     return tuple(card for card in found if card is not None)
@@ -65,24 +113,77 @@ def _card(
 ) -> Card | None:
     value = metric.value(one) if one else None
     changed = metric.value(other) if other else None
-    if value is None and changed is None:
+    wanted = metric.goal(document.plan.goal) if document.plan else None
+    if wanted is None and ((value is None and changed is None) or not metric.is_shown):
         return None
-    known = [p for p, v in ((one, value), (other, changed)) if p is not None and v is not None]
+    change, better = "", None
+    if value and changed:
+        change, better = _change(changed / value, metric)
+        if metric.key == "tps" and _is_undecided(document):
+            change, better = "no difference shown", None
+        elif metric.key == "tps":
+            change += _interval(document)
+    predicted, is_missed = _predicted(metric, document)
+    goal, is_met = _goal(metric, wanted, changed, is_measured=document.after is not None)
+    return Card(
+        label=metric.label,
+        before=metric.written(value),
+        after=None if other is None else metric.written(changed),
+        change=change,
+        is_better=better,
+        provenance=_origins(metric, (one, value), (other, changed), document),
+        predicted=predicted,
+        is_missed=is_missed,
+        goal=goal,
+        is_met=is_met,
+    )
+
+
+def _predicted(metric: _Metric, document: ReportDocument) -> tuple[str, bool]:
+    """What was predicted of a figure that was measured, with its error; whether it missed."""
+    expected = document.expected
+    if expected is None:
+        return "", False
+    found = next((c for c in document.comparisons if c.metric == metric.key), None)
+    if found is None or found.predicted is None or found.measured is None:
+        if metric.key == "tps" and document.after is None and document.promised is not None:
+            low, high = (f.number(end) for end in expected.tps_interval)
+            return f"predicted {low} to {high}", False
+        return "", False
+    error = f.signed_percent(found.error_pct)
+    missed = "missed: " if found.is_missed else ""
+    return f"{missed}predicted {metric.written(found.predicted)} ({error})", found.is_missed
+
+
+def _goal(
+    metric: _Metric, wanted: float | None, value: float | None, *, is_measured: bool
+) -> tuple[str, bool | None]:
+    """What was wanted of a figure, and whether it is so."""
+    if wanted is None:
+        return "", None
+    least = "at least" if metric.more_is_better else "at most"
+    text = f"goal {least} {metric.written(wanted)}"
+    if value is None:
+        return f"{text}: not measured", None
+    is_met = value >= wanted if metric.more_is_better else value <= wanted
+    word = ("met" if is_met else "not met") if is_measured else "expected" if is_met else "missed"
+    return f"{text}: {word}", is_met
+
+
+def _origins(
+    metric: _Metric,
+    one: tuple[Performance | None, float | None],
+    other: tuple[Performance | None, float | None],
+    document: ReportDocument,
+) -> tuple[Provenance, ...]:
+    known = [p for p, v in (one, other) if p is not None and v is not None]
     origins = [p.provenance for p in known]
     if metric.is_price:
         prices = (*document.prices_before, *document.prices_after)
         documented = [price.provenance for price in prices if price.provenance is not None]
-        per_tps = metric is _METRICS[-1]
+        per_tps = metric.key == "dollars_per_1000_tps"
         origins = [*documented, *origins] if per_tps or not documented else documented
-    written = None if other is None else metric.written(changed)
-    change, better = "", None
-    if value and changed:
-        change, better = _change(changed / value, metric)
-        if metric.label == _METRICS[0].label and _is_undecided(document):
-            change, better = "no difference shown", None
-        elif metric.label == _METRICS[0].label:
-            change += _interval(document)
-    return Card(metric.label, metric.written(value), written, change, better, _by_origin(origins))
+    return _by_origin(origins)
 
 
 def _by_origin(every: Iterable[Provenance]) -> tuple[Provenance, ...]:
@@ -112,14 +213,14 @@ def _change(ratio: float, metric: _Metric) -> tuple[str, bool | None]:
 
 
 def sentence(document: ReportDocument) -> str:
-    """The result in one sentence."""
+    """The result in one sentence: throughput and latency, whichever way they went, and price."""
     one, other = before(document), after(document)
     if one is None and other is None:
         return _observed(document)
     if one is None or other is None:
         known = one or other
         assert known is not None
-        return f"{f.number(known.tps)} transactions per second{_at_price(known)}."
+        return f"{f.number(known.tps)} transactions per second{_slow(known)}{_at_price(known)}."
     would = "" if document.after is not None else "predicted: "
     if _is_undecided(document):
         text = f"no difference in throughput is shown ({f.times(other.tps / one.tps)})"
@@ -127,18 +228,36 @@ def sentence(document: ReportDocument) -> str:
         text = f"{f.times(other.tps / one.tps)} the transactions per second"
     else:
         text = f"{f.number(one.tps)} → {f.number(other.tps)} transactions per second"
-    parts = [would + text]
-    if one.commit_ms.p99 is not None and other.commit_ms.p99 is not None:
-        pair = (f.milliseconds(one.commit_ms.p99), f.milliseconds(other.commit_ms.p99))
-        parts.append(f"p99 commit {pair[0]} → {pair[1]}")
+    text = would + text + _latencies(one, other)
     if one.usd_month is not None and other.usd_month is not None:
-        parts.append(f"{f.usd(one.usd_month)} → {f.usd(other.usd_month)} per month")
-    text = ", ".join(parts)
+        text += f", {f.usd(one.usd_month)} → {f.usd(other.usd_month)} per month"
     return text[:1].upper() + text[1:] + "."
 
 
+def _latencies(one: Performance, other: Performance) -> str:
+    """What became of the latencies that are known; a "but" where one rose while TPS did."""
+    parts, is_worse = [], False
+    for name, was, now in (
+        ("mean latency", one.latency_ms.mean, other.latency_ms.mean),
+        ("p99 commit", one.commit_ms.p99, other.commit_ms.p99),
+    ):
+        if not was or not now:
+            continue
+        is_worse |= now > was * _WORSE
+        change = f.signed_percent((now / was - 1) * 100)
+        parts.append(f"{name} {f.milliseconds(was)} → {f.milliseconds(now)} ({change})")
+    if not parts:
+        return ", latency not known"
+    return (", but " if is_worse and other.tps > one.tps else ", ") + ", ".join(parts)
+
+
+def _slow(known: Performance) -> str:
+    mean = known.latency_ms.mean
+    return "" if mean is None else f", mean latency {f.milliseconds(mean)}"
+
+
 def _at_price(known: Performance) -> str:
-    return "" if known.usd_month is None else f" at {f.usd(known.usd_month)} per month"
+    return "" if known.usd_month is None else f", {f.usd(known.usd_month)} per month"
 
 
 def _observed(document: ReportDocument) -> str:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pgstow.model import Demand, Profile, RelationId
+from pgstow.model import Demand
 from pgstow.units import BLOCK_BYTES, GIB
 
 CLASSES = 6  # beside the class of what is never asked
@@ -59,12 +59,3 @@ def operations(demand: Demand) -> float:
 def density(per_second: float, size_bytes: float) -> float:
     """I/O per second per GiB."""
     return per_second / max(size_bytes / GIB, _FLOOR_GIB)
-
-
-def densities(profile: Profile) -> dict[RelationId, float]:
-    """The density of every relation of a profile."""
-    asked = {demand.relation: operations(demand) for demand in profile.demands}
-    return {
-        relation.id: density(asked.get(relation.id, 0.0), relation.size_bytes)
-        for relation in profile.server.relations
-    }

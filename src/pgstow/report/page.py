@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from pgstow.model import Layout, VolumeLoad
+from pgstow.model import Layout, Measurement, Prediction, Provenance, VolumeLoad
 from pgstow.report import charts, figures, headline, tables
 from pgstow.report import formatting as f
 from pgstow.report.contents import Item, contents
@@ -19,6 +19,7 @@ from pgstow.report.document import ReportDocument
 from pgstow.report.experiments import view
 from pgstow.report.heat import Scale
 
+_BRIEF = 90  # characters
 _WIDE, _NARROW = 580.0, 340.0  # one drawing for wide pages, one for telephones
 
 
@@ -68,9 +69,21 @@ def _environment() -> jinja2.Environment:
         "percent": f.percent,
         "duration": f.duration,
         "moment": f.moment,
+        "brief": _brief,
+        "whole": _whole,
     }
     environment.filters.update(written)
     return environment
+
+
+def _brief(text: str) -> str:
+    """The beginning of a warning, for one line."""
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF].rsplit(' ', 1)[0]} …"
+
+
+def _whole(text: str) -> Markup:
+    """A file's text with its line ends; nothing else in it hides."""
+    return Markup("\n").join(f.visible(line) for line in text.splitlines())
 
 
 def _shown(value: object) -> object:
@@ -87,6 +100,7 @@ def _parts(document: ReportDocument) -> dict[str, Any]:
         item.density or 0.0 for items in stored.values() for one in items.values() for item in one
     )
     relations = tables.relation_rows(profile, before, after, scale) if profile else ()
+    origins = tables.origins(document)
     return {
         "cards": headline.cards(document),
         "sentence": headline.sentence(document),
@@ -95,15 +109,34 @@ def _parts(document: ReportDocument) -> dict[str, Any]:
         "charts": figures.drawn(document),
         "series": tuple(figures.series(document)),
         "comparisons": tables.comparison_rows(document.comparisons),
+        "volume_rows": _volume_rows(document),
+        "held_back": tables.limits_told(document.promised) if document.promised else "",
         "prices": _prices(document),
         "reasons": tables.reason_rows(document.plan.reasons) if document.plan else (),
         "steps": tables.step_rows(document.steps),
         "relations": relations[: tables.MOST_RELATIONS],
         "hidden": relations[tables.MOST_RELATIONS :],
-        "origins": tables.origins(document),
+        "origins": origins,
+        "origin_numbers": _numbers(origins),
         "warnings": _warnings(document),
         "experiments": view.views(document.experiments),
     }
+
+
+def _numbers(origins: Sequence[tuple[str, Provenance]]) -> dict[Provenance, int]:
+    """The row of each provenance in the table at the page's end, for tags to point at."""
+    found: dict[Provenance, int] = {}
+    for number, (_, provenance) in enumerate(origins, start=1):
+        found.setdefault(provenance, number)
+    return found
+
+
+def _volume_rows(document: ReportDocument) -> tuple[tables.VolumeRow, ...]:
+    """The volumes' loads as predicted, beside those of the same layout as measured."""
+    measured = document.after or (None if document.promised else document.before)
+    if measured is None or document.expected is None or not document.comparisons:
+        return ()
+    return tables.volume_rows(document.expected.volumes, measured.volumes)
 
 
 def _drawings(
@@ -114,13 +147,12 @@ def _drawings(
         (sum(i.size_bytes for items in one.values() for i in items) for one in stored.values()),
         default=0.0,
     )
-    is_made = document.after is not None
     present = document.before or (document.plan.present if document.plan else None)
-    wanted = document.after or document.expected
+    wanted = document.after or document.promised
     found = []
     for layout, name, shown, prices in (
         (document.layout_before, "Before", present, document.prices_before),
-        (document.layout_after, "After" if is_made else "Planned", wanted, document.prices_after),
+        (document.layout_after, _made(document), wanted, document.prices_after),
     ):
         if layout is None:
             continue
@@ -139,12 +171,18 @@ def _drawings(
             {
                 "title": title,
                 "provenance": shown.performance.provenance if shown else None,
+                "speed": _speed(shown),
                 "total": tables.price_total(prices) if prices else None,
                 "wide": draw(drawing, _WIDE),
                 "narrow": draw(drawing, _NARROW),
             }
         )
     return found
+
+
+def _speed(shown: Measurement | Prediction | None) -> str:
+    """At which throughput a drawing's loads are."""
+    return "" if shown is None else f"loads at {f.number(shown.performance.tps)} TPS"
 
 
 def _legend(scale: Scale) -> list[tuple[int, str]]:
@@ -158,8 +196,15 @@ def _legend(scale: Scale) -> list[tuple[int, str]]:
     return [(0, "none"), *enumerate(ranges, start=1)]
 
 
+def _made(document: ReportDocument) -> str:
+    """What the other layout is called."""
+    if document.after is not None:
+        return "After"
+    return "Applied, not measured yet" if document.applied is not None else "Planned"
+
+
 def _prices(document: ReportDocument) -> list[dict[str, Any]]:
-    made = "After" if document.after is not None else "Planned"
+    made = _made(document)
     found = []
     for title, layout, prices in (
         (

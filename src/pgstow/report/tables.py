@@ -3,13 +3,22 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgstow.model import Layout, Profile, Provenance, Reason
+from pgstow.model import (
+    Layout,
+    Prediction,
+    Profile,
+    Provenance,
+    Reason,
+    Relation,
+    RelationId,
+    VolumeLoad,
+)
 from pgstow.report import formatting as f
 from pgstow.report.contents import volume_of
 from pgstow.report.diagram import type_and_size
 from pgstow.report.document import Compared, ReportDocument, StepOutcome, VolumePrice
 from pgstow.report.experiments.view import provenances
-from pgstow.report.heat import Scale, densities, operations
+from pgstow.report.heat import Scale, density, operations
 from pgstow.units import BLOCK_BYTES
 
 MOST_RELATIONS = 2000  # rows; a page of more would take a browser minutes to lay out
@@ -25,7 +34,9 @@ METRIC_NAMES = {
     "dollars_month": "Price per month",
     "dollars_per_1000_tps": "Price per 1,000 TPS",
 }
-_MISSED = 25.0  # percent; an error beyond is marked
+_MISSED = 0.25  # of a step's estimate; an error beyond is marked
+_NO_MISS_S = 1.0  # a difference that nobody waits for
+_LIMITING = 0.8  # of a limit: what is used more is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +87,7 @@ class StepRow:
     number: int
     kind: str
     subject: str
+    missed: str  # how far the estimate was off; empty: it held
     action: str
     undo: str
     lock: str
@@ -96,33 +108,48 @@ class ReasonRow:
     because: str
     next_best: str
     cost: str
+    is_free: bool  # the next best costs no more
 
 
 def relation_rows(
     profile: Profile, before: Layout | None, after: Layout | None, scale: Scale
 ) -> tuple[RelationRow, ...]:
-    """Every relation, the busiest first."""
+    """Every relation, the busiest first; TOAST is with its table, partitions with their parent."""
     demands = {demand.relation: demand for demand in profile.demands}
-    dense = densities(profile)
-    rows = []
+    names = profile.server.shown_as()
+    grouped: dict[tuple[RelationId, str], list[Relation]] = {}
     for relation in profile.server.relations:
-        demand = demands.get(relation.id)
-        blocks = demand.sequential_read_bytes.mean / BLOCK_BYTES if demand else 0.0
+        grouped.setdefault(names[relation.id], []).append(relation)
+    rows = []
+    for (name, kind), members in grouped.items():
+        known = [demands[one.id] for one in members if one.id in demands]
+        asked = sum(operations(demand) for demand in known)
+        size = sum(one.size_bytes for one in members)
+        dense = density(asked, size)
+        parts = len({one.owner for one in members})
         row = RelationRow(
-            name=str(relation.id),
-            kind=relation.kind,
-            size_bytes=relation.size_bytes,
-            reads=demand.random_reads.mean + blocks if demand else 0.0,
-            writes=demand.block_writes.mean if demand else 0.0,
-            hits=demand.buffer_hits.mean if demand else 0.0,
-            density=dense[relation.id],
-            heat=scale.heat(dense[relation.id]),
-            before=volume_of(before, relation) if before else "",
-            after=volume_of(after, relation) if after else "",
+            name=str(name),
+            kind=f"{kind}, {f.counted(parts, 'partition')}" if name != members[0].owner else kind,
+            size_bytes=size,
+            reads=sum(
+                d.random_reads.mean + d.sequential_read_bytes.mean / BLOCK_BYTES for d in known
+            ),
+            writes=sum(d.block_writes.mean for d in known),
+            hits=sum(d.buffer_hits.mean for d in known),
+            density=dense,
+            heat=scale.heat(dense),
+            before=_volumes(before, members),
+            after=_volumes(after, members),
         )
-        rows.append((operations(demand) if demand else 0.0, row))
+        rows.append((asked, row))
     ordered = sorted(rows, key=lambda pair: (-pair[0], -pair[1].size_bytes, pair[1].name))
     return tuple(row for _, row in ordered)
+
+
+def _volumes(layout: Layout | None, members: Sequence[Relation]) -> str:
+    if layout is None:
+        return ""
+    return ", ".join(dict.fromkeys(volume_of(layout, one) for one in members))
 
 
 def comparison_rows(comparisons: Sequence[Compared]) -> tuple[ComparisonRow, ...]:
@@ -143,7 +170,7 @@ def _comparison_row(one: Compared) -> ComparisonRow:
         interval=interval,
         measured=f.quantity(one.measured, unit).strip(),
         error=f.signed_percent(error),
-        is_missed=error is not None and abs(error) > _MISSED,
+        is_missed=one.is_missed,
         within=within,
     )
 
@@ -185,6 +212,7 @@ def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
             number=place,
             kind=outcome.step.kind,
             subject=outcome.step.subject,
+            missed=_missed_step(outcome),
             action=outcome.step.action,
             undo=outcome.step.undo,
             lock=outcome.step.lock,
@@ -199,6 +227,16 @@ def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
     )
 
 
+def _missed_step(outcome: StepOutcome) -> str:
+    """How a step's time lies to its estimate, where that missed."""
+    took, estimate = outcome.seconds, outcome.step.seconds
+    if took is None or outcome.status not in ("done", "undone"):
+        return ""
+    if abs(took - estimate) <= max(_NO_MISS_S, _MISSED * took):
+        return ""
+    return f"{f.times(took / estimate)} the estimate" if estimate > 0 else "not estimated"
+
+
 def reason_rows(reasons: Sequence[Reason]) -> tuple[ReasonRow, ...]:
     """Why a plan is as it is."""
     return tuple(
@@ -208,15 +246,76 @@ def reason_rows(reasons: Sequence[Reason]) -> tuple[ReasonRow, ...]:
             because=reason.because,
             next_best=reason.next_best,
             cost=_more(reason.next_best_usd_month),
+            is_free=_is_free(reason.next_best_usd_month),
         )
         for reason in reasons
     )
 
 
+def _is_free(usd: float | None) -> bool:
+    return usd is not None and abs(usd) < 0.005
+
+
 def _more(usd: float | None) -> str:
     if usd is None:
         return f.UNKNOWN
-    return "the same" if abs(usd) < 0.005 else f"+ {f.usd(usd)}"
+    return "no more" if _is_free(usd) else f"+ {f.usd(usd)}"
+
+
+def limits_told(prediction: Prediction) -> str:
+    """What holds a layout back, and every other limit that is nearly reached."""
+    used = [(v.utilisation, f"volume {v.volume}", _of_what(v.binding)) for v in prediction.volumes]
+    used.append((prediction.cpu_utilisation or 0.0, "the CPU", ""))
+    used.append((prediction.host_utilisation or 0.0, "the instance's storage cap", ""))
+    near = sorted((one for one in used if one[0] >= _LIMITING), reverse=True)
+    told = [f"{what} at {f.percent(share)}{of}" for share, what, of in near]
+    names = {"cpu": "the CPU", "host cap": "the instance's storage cap", "clients": "the clients"}
+    first = names.get(prediction.bottleneck, prediction.bottleneck)
+    return f"{first} ({', '.join(told)})" if told else first
+
+
+def _of_what(binding: str) -> str:
+    return {"iops": " of its IOPS", "throughput": " of its throughput"}.get(binding, "")
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeRow:
+    """One figure of a volume, predicted beside measured."""
+
+    volume: str
+    what: str
+    predicted: str
+    measured: str
+    error: str
+    is_missed: bool
+
+
+def volume_rows(
+    predicted: Sequence[VolumeLoad], measured: Sequence[VolumeLoad]
+) -> tuple[VolumeRow, ...]:
+    """The volumes' loads that were both predicted and measured."""
+    seen = {load.volume: load for load in measured}
+    rows = []
+    for load in predicted:
+        other = seen.get(load.volume)
+        if other is None:
+            continue
+        for what, one, two, written in (
+            ("IOPS", load.reads + load.writes, other.reads + other.writes, f.number),
+            ("throughput", load.bytes_per_second, other.bytes_per_second, f.rate),
+        ):
+            error = (one - two) / two if two else None
+            rows.append(
+                VolumeRow(
+                    volume=load.volume,
+                    what=what,
+                    predicted=written(one),
+                    measured=written(two),
+                    error=f.signed_percent(None if error is None else error * 100),
+                    is_missed=error is not None and abs(error) > _MISSED,
+                )
+            )
+    return tuple(rows)
 
 
 def origins(document: ReportDocument) -> tuple[tuple[str, Provenance], ...]:

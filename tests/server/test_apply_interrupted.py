@@ -17,19 +17,33 @@ from pgstow.apply import Options
 from pgstow.model import UserError
 from pgstow.workspace import Workspace
 
+ROWS = 5000
+MANY_ROWS = 150000
 TABLES = """
 CREATE TABLE big (id int PRIMARY KEY, pad text);
 ALTER TABLE big ALTER pad SET STORAGE PLAIN;
-INSERT INTO big SELECT n, repeat('x', 900) FROM generate_series(1, 150000) n;
+INSERT INTO big SELECT n, repeat('x', 900) FROM generate_series(1, {rows}) n;
 CREATE TABLE small (id int PRIMARY KEY);
 INSERT INTO small SELECT generate_series(1, 100)
+"""
+# A table's move waits before its commit: for pause_s, and big's while public.held has a row.
+SLOW_MOVES = """
+CREATE TABLE held ();
+CREATE FUNCTION hold() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+  PERFORM pg_sleep({pause_s});
+  IF EXISTS (SELECT FROM pg_event_trigger_ddl_commands() WHERE objid = 'public.big'::regclass) THEN
+    WHILE EXISTS (SELECT FROM public.held) LOOP PERFORM pg_sleep(0.02); END LOOP;
+  END IF;
+END $$;
+CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION hold()
 """
 
 
 @pytest.fixture
-def bench(own_server: LocalServer) -> Iterator[Bench]:
+def bench(own_server: LocalServer, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A server with a big table: of so many rows, where the test asks for them."""
     found = Bench.of(own_server)
-    found.execute(*TABLES.split(";\n"))
+    found.execute(*TABLES.format(rows=getattr(request, "param", ROWS)).split(";\n"))
     yield found
 
 
@@ -40,16 +54,19 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> N
         time.sleep(0.01)
 
 
-def wait_for_statement(bench: Bench, words: str, seconds: float = 60) -> None:
-    """Wait until a statement with such words is being executed and waits for no lock."""
+@contextmanager
+def moves_held(bench: Bench) -> Iterator[None]:
+    """Keep a table's move, once under way, from committing."""
+    bench.execute(SLOW_MOVES.format(pause_s=0), "INSERT INTO held DEFAULT VALUES")
+    yield
+    bench.execute("DELETE FROM held")
+
+
+def wait_until_held(bench: Bench, words: str) -> None:
+    """Wait until a statement with such words has done its work and is kept from committing."""
     with psycopg.connect(bench.server.dsn, autocommit=True) as session:
-        query = (
-            "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query LIKE %s"
-            " AND pid <> pg_backend_pid() AND wait_event_type IS DISTINCT FROM 'Lock'"
-        )
-        wait_for(
-            lambda: session.execute(query, (f"{words}%",)).fetchone() is not None, words, seconds
-        )
+        query = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE %s"
+        wait_for(lambda: session.execute(query, (f"{words}%",)).fetchone() is not None, words)
 
 
 @contextmanager
@@ -118,10 +135,11 @@ def test_a_rebuild_that_gave_up_leaves_nothing_behind(bench: Bench) -> None:
 def test_interrupted_in_a_table_move(bench: Bench, number: int) -> None:
     relations = ("postgres.public.small", "postgres.public.big")
     path = bench.write(bench.layout(relations))
-    process = bench.start(str(path))
-    wait_for_statement(bench, "ALTER TABLE %big")
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    with moves_held(bench):
+        process = bench.start(str(path))
+        wait_until_held(bench, "ALTER TABLE %big")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
     if number != signal.SIGKILL:
         assert process.returncode == 130, errors
         assert "pgstow apply --undo to go back" in " ".join(errors.split())
@@ -129,7 +147,7 @@ def test_interrupted_in_a_table_move(bench: Bench, number: int) -> None:
     result = bench.apply(str(path))
     assert result.returncode == 0, result.stderr
     assert bench.places()["big"] == "fast"
-    assert bench.execute("SELECT count(*) FROM big") == [(150000,)]
+    assert bench.execute("SELECT count(*) FROM big") == [(ROWS,)]
     undone = bench.apply("--undo")
     assert undone.returncode == 0, undone.stderr
     assert set(bench.places().values()) == {"pg_default"}
@@ -161,17 +179,22 @@ def test_interrupted_in_a_rebuild(bench: Bench, number: int, way: str) -> None:
 
 def test_killed_while_going_back(bench: Bench) -> None:
     bench.apply_layout(bench.layout(("postgres.public.small", "postgres.public.big")))
-    process = bench.start("--undo")
-    wait_for_statement(bench, "ALTER TABLE %big")
-    process.kill()
-    process.communicate()
+    with moves_held(bench):
+        process = bench.start("--undo")
+        wait_until_held(bench, "ALTER TABLE %big")
+        process.kill()
+        process.communicate()
     result = bench.apply("--undo")
     assert result.returncode == 0, result.stderr
     assert set(bench.places().values()) == {"pg_default"}
     assert bench.execute("SELECT 1 FROM pg_tablespace WHERE spcname = 'fast'") == []
 
 
+@pytest.mark.parametrize(
+    "bench", [ROWS, pytest.param(MANY_ROWS, marks=pytest.mark.nightly)], indirect=True
+)
 def test_killed_at_random_moments_it_arrives(bench: Bench) -> None:
+    bench.execute(SLOW_MOVES.format(pause_s=0.2))
     relations = ("postgres.public.small", "postgres.public.big", "postgres.public.big_pkey")
     layout = bench.layout(relations, settings={"random_page_cost": "1.1"}, temp=("fast",))
     path = bench.write(layout)
@@ -242,7 +265,7 @@ def test_it_serves_while_it_moves(bench: Bench) -> None:
     script = bench.server.directory / "load.sql"
     script.write_text("UPDATE big SET id = id WHERE id = (random() * 1000)::int + 1;\n")
     try:
-        command = bench.server.pgbench_command("-n", "-c2", "-T8", f"-f{script}")
+        command = bench.server.pgbench_command("-n", "-c2", "-T5", f"-f{script}")
     except FileNotFoundError:
         pytest.skip("needs pgbench")
     load = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -250,5 +273,5 @@ def test_it_serves_while_it_moves(bench: Bench) -> None:
     output, errors = load.communicate(timeout=60)
     assert load.returncode == 0, errors
     assert "number of failed transactions: 0" in output
-    assert bench.execute("SELECT count(*), count(DISTINCT id) FROM big") == [(150000, 150000)]
+    assert bench.execute("SELECT count(*), count(DISTINCT id) FROM big") == [(ROWS, ROWS)]
     assert os.path.lexists(bench.directory / "fast" / "fast")

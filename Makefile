@@ -9,15 +9,19 @@ export PATH := $(PATH):/usr/sbin:/sbin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 CRATES := --workspace --exclude pgstow-python  # that one links only inside a Python process
 
+PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=5
+WHERE := tests/server tests/lab tests/browser
+
 .NOTPARALLEL:
-.PHONY: help setup check lint test unit rust demo lock wheel clean
+.PHONY: help setup check lint test nightly unit rust demo lock wheel clean
 
 help:
 	@echo 'make setup  prepare .venv: Python packages, the extension, system packages'
 	@echo 'make demo   the whole loop on emulated volumes; the report is in build/demo'
 	@echo 'make check  linters, Rust tests and unit tests: a few minutes'
 	@echo 'make test   linters and every test; those that need root skip aloud without it'
-	@echo 'make unit   unit tests alone: seconds'
+	@echo 'make nightly  what make test leaves out, as it takes long'
+	@echo 'make unit   unit tests alone'
 	@echo 'make lock   pin the versions now in .venv;  make wheel  build one into dist'
 
 setup: $(STAMPS)/system $(STAMPS)/packages $(STAMPS)/extension $(STAMPS)/amcheck
@@ -60,11 +64,19 @@ rust: setup
 
 check: lint rust unit
 
+# Most tests wait more than they compute; those that measure time then run with nothing beside them.
 test: lint rust unit
-	@$(BIN)/python -m pytest --durations=30 --durations-min=2 tests/server tests/lab tests/browser
+	@status=0; \
+	$(PYTEST) -n $$(( 2 * $$(nproc) )) --dist loadgroup -m "not alone and not nightly" \
+		$(WHERE) || status=1; \
+	$(PYTEST) -m "alone and not nightly" $(WHERE) || status=1; \
+	exit $$status
+
+nightly: setup # what make test leaves out
+	@$(PYTEST) -m nightly tests
 
 unit: setup # pure, so as many at once as there are processors
-	@$(BIN)/python -m pytest -n auto --dist loadfile --durations=10 --durations-min=5 tests/unit
+	@$(PYTEST) -n auto --dist worksteal tests/unit
 
 demo: setup
 	@$(BIN)/pgstow demo --out build/demo

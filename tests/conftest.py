@@ -11,10 +11,12 @@ import signal
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 KINDS = frozenset({"lab", "server", "browser"})
+_nightly: set[str] = set()  # tests that this run leaves out
 
 
 def required() -> frozenset[str]:
@@ -38,14 +40,34 @@ def pytest_configure(config: pytest.Config) -> None:
         # As in a script's background job; the programs under test would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not is_worker(config):
-        clusters = tempfile.mkdtemp(prefix="pgstow-clusters-")
-        Path(clusters).chmod(0o755)  # initdb and cp run as the server's user
-        os.environ["PGSTOW_TEST_CLUSTERS"] = clusters  # workers inherit it
+        shared = tempfile.mkdtemp(prefix="pgstow-tests-")
+        Path(shared).chmod(0o755)  # servers' users read from it
+        os.environ["PGSTOW_TEST_RUN"] = shared  # what the processes of a run have in common
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not is_worker(config):
-        shutil.rmtree(os.environ.pop("PGSTOW_TEST_CLUSTERS", ""), ignore_errors=True)
+        shutil.rmtree(os.environ.pop("PGSTOW_TEST_RUN", ""), ignore_errors=True)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    _nightly.update(item.nodeid for item in items if item.get_closest_marker("nightly"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if is_worker(session.config):
+        session.config.workeroutput["nightly"] = sorted(_nightly)  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _nightly.update(getattr(node, "workeroutput", {}).get("nightly", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was left out for its length is said: nobody takes it for tried."""
+    if _nightly:
+        terminalreporter.write_line(f"{len(_nightly)} longer tests left to make nightly")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Emulators for the tests: each with a directory of its own, and nothing left of it afterwards."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -33,21 +34,32 @@ from pgstow.units import GIB, KIB, MIB, Bytes
 _measured: list[Compensation] = []
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this directory needs root, FUSE and loop devices."""
     for item in items:
         if "lab" in item.path.parts[-2:-1]:
             item.add_marker(pytest.mark.lab)
+            if "btrfs" in item.name:  # mkfs.btrfs stumbles over what other tests have killed
+                item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture(scope="session")
 def _swept() -> None:
-    """Take down what a killed command left in the usual places: mkfs.btrfs stumbles over it."""
-    usual = emulate.DEFAULT_STATE_DIRECTORY.parent
-    seen: set[Path] = set()
-    while (ended := ended_server()) and usual in ended.parents and ended not in seen:
-        seen.add(ended)
-        emulate.down(ended, force=True)
+    """Take down what a killed command left in the usual places: mkfs.btrfs stumbles over it.
+
+    Once in a run, before its first test: what the tests themselves kill there is theirs.
+    """
+    with Path(os.environ["PGSTOW_TEST_RUN"], "swept").open("a") as swept:
+        fcntl.flock(swept, fcntl.LOCK_EX)
+        if swept.tell() > 0:
+            return
+        usual = emulate.DEFAULT_STATE_DIRECTORY.parent
+        seen: set[Path] = set()
+        while (ended := ended_server()) and usual in ended.parents and ended not in seen:
+            seen.add(ended)
+            emulate.down(ended, force=True)
+        swept.write("swept")
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ import pytest
 
 from pgstow.layout_file import parse_layout
 
+pytestmark = pytest.mark.xdist_group("demo")  # one at a time on a machine
 PGSTOW = [sys.executable, "-c", "from pgstow.cli import main; main()"]
 SMALL = ["demo", "--scale", "400", "--clients", "8", "--window", "10"]
 FIGURES = {
@@ -55,7 +56,7 @@ def _check(summary: dict[str, Any]) -> None:
     assert summary["seconds"] > 0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("nothing_left")
 def test_demo_that_was_killed_leaves_nothing_to_the_next(tmp_path: Path) -> None:
     """kill -9 while the server runs on emulated volumes; the next clears up, and does it all."""
@@ -87,6 +88,7 @@ def test_demo_that_was_killed_leaves_nothing_to_the_next(tmp_path: Path) -> None
     assert "measured on emulated volumes" in page
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("nothing_left")
 def test_demo_that_may_not_mount_claims_no_gain(tmp_path: Path) -> None:

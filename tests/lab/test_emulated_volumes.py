@@ -86,6 +86,7 @@ def test_emulated_volumes_map_mounts_to_types(lab: Any) -> None:
     }
 
 
+@pytest.mark.alone
 def test_random_reads_keep_to_the_iops(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=3000)
     lab.up()
@@ -93,6 +94,7 @@ def test_random_reads_keep_to_the_iops(lab: Any, fio: Fio) -> None:
     reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=32)["read"]["iops"], 3000)
 
 
+@pytest.mark.alone
 def test_large_reads_keep_to_the_bytes(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=3000, bytes_per_second=125 * MIB)
     lab.up()
@@ -102,6 +104,7 @@ def test_large_reads_keep_to_the_bytes(lab: Any, fio: Fio) -> None:
     )
 
 
+@pytest.mark.alone
 def test_writes_keep_to_the_iops(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=2000)
     lab.up()
@@ -109,6 +112,7 @@ def test_writes_keep_to_the_iops(lab: Any, fio: Fio) -> None:
     reaches(lambda: fio(*paths, rw="randwrite", bs="8k", iodepth=32)["write"]["iops"], 2000)
 
 
+@pytest.mark.alone
 def test_two_volumes_share_the_hosts_cap(lab: Any, fio: Fio) -> None:
     lab.want("a", iops=3000)
     lab.want("b", iops=3000)
@@ -118,6 +122,7 @@ def test_two_volumes_share_the_hosts_cap(lab: Any, fio: Fio) -> None:
     reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=32)["read"]["iops"], 4000)
 
 
+@pytest.mark.alone
 def test_stripes_add_up(lab: Any, fio: Fio) -> None:
     size = Bytes(512 * MIB)
     lab.want("data", volume={"stripes": 4, "size_bytes": size}, iops=1000)
@@ -130,6 +135,7 @@ def test_stripes_add_up(lab: Any, fio: Fio) -> None:
     )
 
 
+@pytest.mark.alone
 def test_latency_is_calibrated_on_this_machine(lab: Any, fio: Fio) -> None:
     lab.want("data", latency=Latency(1000, 1000, 2000, 2000))
     medians_us = []
@@ -146,6 +152,7 @@ def test_latency_is_calibrated_on_this_machine(lab: Any, fio: Fio) -> None:
     pytest.fail(f"wanted a median of 1000 µs, got {medians_us}")
 
 
+@pytest.mark.alone
 def test_limits_can_be_off_and_on_again(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=500)
     lab.up()
@@ -157,6 +164,7 @@ def test_limits_can_be_off_and_on_again(lab: Any, fio: Fio) -> None:
     reaches(lambda: fio(*paths, rw="randread", bs="8k", iodepth=16)["read"]["iops"], 500)
 
 
+@pytest.mark.alone
 def test_iops_change_while_in_use(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=1000)
     lab.up()

@@ -57,6 +57,7 @@ def short(plan: bench.BenchPlan) -> bench.BenchPlan:
     return replace(plan, rows=tuple(rows))
 
 
+@pytest.mark.alone
 def test_rows_are_measured_and_nothing_stays(place: Path) -> None:
     plan = short(bench.make_plan(peers=(), rows=ROWS, repeats=1))
     seen: list[tuple[float, float]] = []
@@ -72,6 +73,7 @@ def test_rows_are_measured_and_nothing_stays(place: Path) -> None:
     assert leftovers(place) == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("peer", bench.known_peers())
 def test_a_peer_does_the_same_jobs(place: Path, peer: str) -> None:
     missing = bench.missing_of(peer)

@@ -109,6 +109,7 @@ def test_only_what_has_a_volatile_cache_is_sent_flushes(lab: Any, filesystem: st
         assert flushes("none") == 0
 
 
+@pytest.mark.alone
 def test_a_check_is_one_beyond_a_limit_and_zero_within(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=1000.0)
     lab.want("idle", iops=1000.0)
@@ -133,6 +134,7 @@ def test_a_check_is_one_beyond_a_limit_and_zero_within(lab: Any, fio: Fio) -> No
     assert within["VolumeAvgIOPS"] > 10
 
 
+@pytest.mark.alone
 def test_the_hosts_limit_is_told_from_the_volumes(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=5000.0)
     lab.cap = HostCap(1000.0, None)
@@ -158,6 +160,7 @@ def test_prometheus_is_served_while_the_server_lives(lab: Any) -> None:
         lab.up(metrics_port=port + 1 if port < 65535 else 1)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("depth", [1, 32])
 def test_a_recording_run_again_in_virtual_time_takes_as_long(
     lab: Any, fio: Fio, tmp_path: Path, depth: int

@@ -78,6 +78,7 @@ def left_of(name: str) -> list[str]:
     return left
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_trials_run_on_volumes_of_their_own_and_leave_none(place: Path) -> None:
     found: list[Trial] = []

@@ -1,17 +1,24 @@
-"""The nine studies' experiments, shortened: every one runs from its file to its table and page."""
+"""The studies' experiments, shortened: from their files to volumes, and to table and page.
+
+Two run whole, and the others in the nightly tests; of every one the volumes are brought up.
+"""
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pgstow import catalog, emulate
 from pgstow.cli.bench_volumes import STATE_DIRECTORY
-from pgstow.experiment_file import experiment_names
+from pgstow.experiment_file import experiment_names, read_experiment
 from pgstow.host import mounts
 
+pytestmark = pytest.mark.xdist_group("studies")  # their volumes have one place on a machine
+WHOLE = ("volume-types", "wal-split")
 PGSTOW = [sys.executable, "-c", "from pgstow.cli import main; main()"]
 
 
@@ -28,7 +35,30 @@ def pgstow(*arguments: object) -> str:
     return done.stdout
 
 
+def _those_of_each_run() -> list[Any]:
+    nightly = [name for name in experiment_names() if name not in WHOLE]
+    return [*WHOLE, *(pytest.param(name, marks=pytest.mark.nightly) for name in nightly)]
+
+
 @pytest.mark.parametrize("name", experiment_names())
+def test_an_experiments_volumes_come_up(name: str, lab: Any) -> None:
+    said = json.loads(pgstow("bench", "run", name, "--profile", "ci", "--dry-run", "--json"))
+    experiment = read_experiment(name, "ci")
+    assert len(said["experiment"]["treatments"]) == len(experiment.treatments)
+    rules = catalog.load()
+    for layout in dict.fromkeys(one.layout for one in experiment.treatments):
+        assert layout is not None
+        lab.cap = rules.host_cap(layout.host)
+        lab.volumes = {
+            volume.name: (replace(volume, mount=str(lab.mount(volume.name))), rules.device(volume))
+            for volume in layout.volumes
+        }
+        assert len(lab.up().volumes) == len(layout.volumes)
+        assert all(lab.mount(volume.name).is_mount() for volume in layout.volumes)
+        emulate.down(lab.state)
+
+
+@pytest.mark.parametrize("name", _those_of_each_run())
 def test_an_experiment_runs_from_its_file(name: str, workspace: Path) -> None:
     said: dict[str, Any] = json.loads(
         pgstow("bench", "run", name, "--profile", "ci", "--workspace", workspace, "--json")
@@ -54,10 +84,12 @@ def test_their_trials_have_what_was_read_beside_the_load(workspace: Path) -> Non
         assert sum(trial["outcome"]["histogram"]["counts"]) > 0
 
 
-def test_the_page_has_a_section_for_each(workspace: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", ["these", pytest.param("nightly", marks=pytest.mark.nightly)])
+def test_the_page_has_a_section_for_each(runs: str, workspace: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     pgstow("report", "--workspace", workspace, "--out", page)
     text = page.read_text()
-    for run in json.loads(pgstow("bench", "list", "--workspace", workspace, "--json"))["runs"]:
-        assert run["name"] in experiment_names()
-    assert text.count("<section") > len(experiment_names())
+    ran = json.loads(pgstow("bench", "list", "--workspace", workspace, "--json"))["runs"]
+    whole = [run["name"] in WHOLE for run in ran]
+    assert whole and all(is_whole is (runs == "these") for is_whole in whole)
+    assert text.count("<section") > len(ran)

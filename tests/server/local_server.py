@@ -82,7 +82,7 @@ def find_pgbench() -> Path | None:
 
 def _template_of(version: int, bindir: Path) -> Path:
     """The cluster that those of a version are copies of, made by whichever process is first."""
-    directory = Path(os.environ["PGSTOW_TEST_CLUSTERS"])  # tests/conftest.py makes and removes it
+    directory = Path(os.environ["PGSTOW_TEST_RUN"])  # tests/conftest.py makes and removes it
     made = directory / f"{version}"
     with (directory / f"{version}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
-INI = "[pytest]\nmarkers =\n  server: x\n  lab: x\n  browser: x\n"
+INI = "[pytest]\nmarkers =\n  server: x\n  lab: x\n  browser: x\n  nightly: x\n"
 TESTS = """
 import pytest
 
@@ -90,3 +90,30 @@ def test_programs_can_be_interrupted_in_a_scripts_background_job(tmp_path: Path)
     pytest_of = f"{sys.executable} -m pytest -p no:cacheprovider {tmp_path}"
     done = subprocess.run(["sh", "-c", f"trap '' INT; {pytest_of}"], check=False)
     assert done.returncode == 0
+
+
+NIGHTLY = """
+import pytest
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_long(number):
+    pass
+
+def test_short():
+    pass
+"""
+
+
+@pytest.mark.parametrize("processes", [(), ("-n", "2")])
+def test_what_is_left_to_the_night_is_counted(tmp_path: Path, processes: tuple[str, ...]) -> None:
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "pytest.ini").write_text(INI)
+    (tmp_path / "test_some.py").write_text(NIGHTLY)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not nightly"]
+    done = subprocess.run(
+        [*command, *processes, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "3 longer tests left to make nightly" in done.stdout
+    assert "1 passed" in done.stdout.splitlines()[-1]

@@ -13,8 +13,12 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+# How long a value takes says more of the machine than of the code.
+hypothesis.settings.register_profile("pgstow", deadline=None)
+hypothesis.settings.load_profile("pgstow")
 KINDS = frozenset({"lab", "server", "browser"})
 _nightly: set[str] = set()  # tests that this run leaves out
 

@@ -3,10 +3,12 @@
 import pytest
 from migration_samples import MIB, index, layout, server_state, table
 
-from pgstow.migration import after, inverse, remarks, steps
+from pgstow.migration import Pressure, VolumeLimits, after, inverse, remarks, steps
 from pgstow.model import (
+    DeviceTraffic,
     Layout,
     LayoutError,
+    Rate,
     RelationId,
     ServerState,
     Step,
@@ -219,3 +221,53 @@ def test_remarks_remind_of_backups_and_standbys() -> None:
     wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
     codes = [warning.code for warning in remarks(state, wanted, plan(state, wanted))]
     assert codes == ["base-backup", "standby-directories"]
+
+
+def _at_its_limit(requests: dict[RelationId, float], queue: float = 62.0) -> Pressure:
+    """3,000 requests per second of 8 KiB on data, which can do no more; nothing on the others."""
+    device = DeviceTraffic(
+        "nvme1n1",
+        "data",
+        *(Rate(3000.0), Rate(0.0), Rate(3000.0 * 8192), Rate(0.0)),
+        *(20.0, None, Rate(queue)),
+    )
+    limits = {name: VolumeLimits(125.0 * MIB, 3000.0) for name in ("data", "fast", "wal")}
+    return Pressure(limits, {"data": device}, requests)
+
+
+def test_what_takes_most_load_off_in_the_least_time_moves_first() -> None:
+    large, large_index, hot = (
+        RelationId("shop", "public", n) for n in ("large", "large_pkey", "hot")
+    )
+    state = server_state(
+        table(large, size_bytes=900 * MIB),
+        index(large_index, large, size_bytes=355 * MIB),
+        table(hot, size_bytes=50 * MIB),
+    )
+    wanted = layout(tablespaces={"fast": ("fast", (large_index, hot))})
+    assert [step.relation for step in plan(state, wanted)[1:]] == [large_index, hot]
+    pressure = _at_its_limit({hot: 2000.0, large_index: 900.0, large: 100.0})
+    _, first, second = plan(state, wanted, pressure=pressure)
+    assert [first.relation, second.relation] == [hot, large_index]
+
+
+def test_time_is_a_range_where_a_load_is_known() -> None:
+    state = server_state(table(ORDERS, size_bytes=128 * MIB))
+    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    assert plan(state, wanted)[1].seconds_loaded is None
+    (_, step) = plan(state, wanted, pressure=_at_its_limit({}))
+    # One reader with two requests under way among 64: 2/64 of 3,000 requests of 128 KiB.
+    # data is read, and takes the WAL as well
+    assert step.seconds_loaded is not None
+    assert step.seconds_loaded == pytest.approx(256 / (3000 * 2 / 64 / 8), abs=0.2)
+    (_, first_in_line) = plan(state, wanted, pressure=_at_its_limit({}, queue=0.0))
+    assert first_in_line.seconds_loaded == first_in_line.seconds
+
+
+def test_what_has_moved_has_taken_its_load_along() -> None:
+    other = RelationId("shop", "public", "other")
+    state = server_state(table(ORDERS, 10 * MIB), table(other, 100 * MIB))
+    wanted = layout(tablespaces={"fast": ("fast", (ORDERS, other))})
+    first, second = plan(state, wanted, pressure=_at_its_limit({ORDERS: 3000.0, other: 0.0}))[1:]
+    assert first.seconds_loaded is not None and first.seconds_loaded > 2 * first.seconds
+    assert second.seconds_loaded == second.seconds  # nothing is left in its way

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from pgstow.model import Layout, ServerState, Step, Warning
+    from pgstow.model import Layout, Profile, ServerState, Step, Warning
     from pgstow.workspace import Workspace as Store
 
 _TABLE_WIDTH = 140  # columns below which the table is hard to read
@@ -77,18 +77,17 @@ def between(
 
     offers = catalog.load()
     present = present_layout(state, wanted, store)
-    rates = {}
-    for volume in (*present.volumes, *wanted.volumes):
-        limit = offers.device(volume).bytes_per_second
-        if limit is not None:
-            rates[volume.name] = limit
+    devices = [offers.device(volume) for volume in (*present.volumes, *wanted.volumes)]
+    limits = {one.name: migration.VolumeLimits(one.bytes_per_second, one.iops) for one in devices}
+    profile = _profile_of(state, store)
     taken = migration.steps(
         state,
         present,
         wanted,
-        rates=rates,
+        rates={name: one.bytes_per_second for name, one in limits.items() if one.bytes_per_second},
         prune=prune,
         made=store.journal.made_tablespaces(state.system_identifier),
+        pressure=migration.Pressure.of(profile, limits) if profile else None,
     )
     return Migration(state, wanted, taken, migration.remarks(state, wanted, taken))
 
@@ -97,13 +96,28 @@ def present_layout(state: "ServerState", wanted: "Layout", store: "Store") -> "L
     """The latest profile's layout if it is this server's; else the wanted one without its moves."""
     from dataclasses import replace
 
-    from pgstow.model import Profile
-
-    profile = store.latest("profile", Profile)
-    if profile is not None and profile.server.system_identifier == state.system_identifier:
+    profile = _profile_of(state, store)
+    if profile is not None:
         return profile.layout
     placement = replace(wanted.postgres, wal=wanted.postgres.data, temp=())
     return replace(wanted, postgres=placement, tablespaces=())
+
+
+def _profile_of(state: "ServerState", store: "Store") -> "Profile | None":
+    from pgstow.model import Profile
+
+    profile = store.latest("profile", Profile)
+    is_its = profile is not None and profile.server.system_identifier == state.system_identifier
+    return profile if is_its else None
+
+
+def format_time(steps: "Sequence[Step]") -> str:
+    """How long steps take: on idle volumes, and beside the observed load where one is known."""
+    from pgstow.units import format_duration
+
+    idle = format_duration(sum(step.seconds for step in steps))
+    loaded = format_duration(sum(step.seconds_loaded or step.seconds for step in steps))
+    return f"about {idle}" if loaded == idle else f"{idle} to {loaded}"
 
 
 def as_plain(steps: "Sequence[Step]", warnings: "Sequence[Warning]") -> dict[str, Any]:
@@ -115,6 +129,7 @@ def as_plain(steps: "Sequence[Step]", warnings: "Sequence[Warning]") -> dict[str
             "bytes": sum(step.bytes for step in steps),
             "wal_bytes": sum(step.wal_bytes for step in steps),
             "seconds": sum(step.seconds for step in steps),
+            "seconds_loaded": sum(step.seconds_loaded or step.seconds for step in steps),
             "needs_restart": any(step.needs_restart for step in steps),
         },
         "warnings": list(warnings),
@@ -124,7 +139,7 @@ def as_plain(steps: "Sequence[Step]", warnings: "Sequence[Warning]") -> dict[str
 def print_steps(steps: "Sequence[Step]") -> None:
     """Print the table of steps and its totals."""
     from pgstow.cli.output import console
-    from pgstow.units import format_duration, format_size
+    from pgstow.units import format_size
 
     target = console()
     if not steps:
@@ -137,8 +152,8 @@ def print_steps(steps: "Sequence[Step]") -> None:
             target.print(line, markup=False, soft_wrap=True)
     moved = format_size(sum(step.bytes for step in steps))
     wal = format_size(sum(step.wal_bytes for step in steps))
-    time = format_duration(sum(step.seconds for step in steps))
-    target.print(f"{len(steps)} step(s): {moved} to move, {wal} of WAL, about {time}.")
+    time = format_time(steps)
+    target.print(f"{len(steps)} step(s): {moved} to move, {wal} of WAL, {time}.")
     if any(step.needs_restart for step in steps):
         target.print("A step needs a restart of the server: it is taken only with --restart.")
 
@@ -147,7 +162,7 @@ def _table(steps: "Sequence[Step]") -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    from pgstow.units import format_duration, format_size
+    from pgstow.units import format_size
 
     table = Table(show_lines=True)
     for title in ("#", "step", "lock", "bytes", "WAL", "time", "undo"):
@@ -160,7 +175,7 @@ def _table(steps: "Sequence[Step]") -> "Table":
             step.lock,
             format_size(step.bytes) if step.bytes else "",
             format_size(step.wal_bytes) if step.wal_bytes else "",
-            format_duration(step.seconds),
+            format_time((step,)),
             step.undo,
         )
         table.add_row(*(Text(shown(cell)) for cell in cells))
@@ -169,11 +184,11 @@ def _table(steps: "Sequence[Step]") -> "Table":
 
 def _blocks(steps: "Sequence[Step]") -> list[str]:
     """The table where it would be too narrow to read: a few lines a step."""
-    from pgstow.units import format_duration, format_size
+    from pgstow.units import format_size
 
     lines = []
     for number, step in enumerate(steps, 1):
-        amounts = [f"about {format_duration(step.seconds)}"]
+        amounts = [format_time((step,))]
         if step.bytes:
             amounts.append(f"{format_size(step.bytes)}, {format_size(step.wal_bytes)} of WAL")
         lines += [

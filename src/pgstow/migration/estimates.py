@@ -1,9 +1,10 @@
 """How many bytes and how much WAL a step moves, and how long it takes at the volumes' limits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
+from pgstow.migration.pressure import Pressure
 from pgstow.migration.settings import SETTINGS
 from pgstow.model import DEFAULT_TABLESPACE, Layout, Relation, RelationId, ServerState
 from pgstow.units import GIB
@@ -43,6 +44,17 @@ class Estimator:
         for layout in (present, wanted):
             volumes |= {space.name: space.volume for space in layout.tablespaces}
         return cls(state, present.postgres.wal, volumes, rates, _companions(state))
+
+    def beside(self, pressure: Pressure) -> "Estimator":
+        """The same with what the load leaves of the volumes."""
+        left = {volume: pressure.left_bytes_per_second(volume) for volume in pressure.limits}
+        known = {volume: rate for volume, rate in left.items() if rate is not None}
+        return replace(self, rates={**self.rates, **known})
+
+    def move(self, relation: Relation, target: str) -> Cost:
+        """An index is rebuilt, if it can be, and everything else copied."""
+        method = self.rebuilt_index if is_rebuilt(relation) else self.table
+        return method(relation, target)
 
     def table(self, relation: Relation, target: str) -> Cost:
         """SET TABLESPACE: every page is copied and, under wal_level above minimal, logged."""
@@ -85,6 +97,11 @@ class Estimator:
 
     def _logs_copies(self) -> bool:
         return self.state.setting("wal_level") != "minimal"
+
+
+def is_rebuilt(relation: Relation) -> bool:
+    """Whether a relation is moved by building it anew, which blocks nobody."""
+    return relation.kind == "index" and not relation.is_exclusion
 
 
 def wal_directory_bytes(state: ServerState) -> int:

@@ -1,15 +1,17 @@
 """Order the steps from the actual to the wanted layout so that every state between is legal.
 
-Tablespaces come before what goes into them, online moves before those that block, whatever needs
-a restart last but for dropping what is no longer used. The steps of a migration that stopped half
-way are the steps that were left: planning again is how it resumes.
+Tablespaces come before what goes into them, whatever needs a restart last but for dropping what is
+no longer used. What takes most load off the present volumes per second of its move moves first;
+where no load is known, online moves come before those that block, and small ones first. The steps
+of a migration that stopped half way are the steps that were left: planning again is how it resumes.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from pgstow.migration import text
-from pgstow.migration.estimates import Cost, Estimator
+from pgstow.migration.estimates import Cost, Estimator, is_rebuilt
+from pgstow.migration.pressure import Pressure
 from pgstow.migration.settings import RESTART_SETTINGS, check_setting, same_value
 from pgstow.migration.simulation import after
 from pgstow.migration.targets import (
@@ -47,12 +49,14 @@ def steps(
     rates: Mapping[str, float] | None = None,
     prune: bool = False,
     made: frozenset[str] = frozenset(),
+    pressure: Pressure | None = None,
 ) -> tuple[Step, ...]:
     """The steps from a server's state to a layout, in the order they are to be taken.
 
     ``rates`` are the volumes' limits in bytes per second by volume name, for the estimates;
-    ``made`` the tablespaces pgstow made, which ``prune`` drops where the layout does not need them
-    any more (their relations go home first).
+    ``pressure`` is the load that goes on meanwhile, where it is known; ``made`` the tablespaces
+    pgstow made, which ``prune`` drops where the layout does not need them any more (their relations
+    go home first).
     """
     for setting, _ in wanted.postgres.settings:
         check_setting(setting)
@@ -64,8 +68,7 @@ def steps(
     taken = (
         *_create(state, wanted, spaces),
         *_alter(state, spaces),
-        *_moves(state, targets, estimator, indexes=True),
-        *_moves(state, targets, estimator, indexes=False),
+        *_moves(state, targets, estimator, pressure or Pressure()),
         *_temp(state, wanted, spaces),
         *_settings(state, wanted),
         *_wal(state, present, wanted, estimator),
@@ -213,30 +216,41 @@ def _alter_step(present: TablespaceState, wanted: Tablespace) -> Step:
 
 
 def _moves(
-    state: ServerState, targets: dict[RelationId, str], estimator: Estimator, *, indexes: bool
+    state: ServerState, targets: dict[RelationId, str], estimator: Estimator, pressure: Pressure
 ) -> list[Step]:
-    """Moves of indexes or of the rest; those into volumes first, then those home, small ones first.
+    """Moves into volumes, then those home, so that the data volume is free before these.
 
-    That order frees the data volume before anything returns to it.
+    Among each the one first that takes most requests off its volume per second of its move, then
+    online ones, then small ones. Each step's time beside the load supposes that those before it
+    have taken their load along.
     """
-    moving = [
-        relation
-        for relation in state.relations
-        if (relation.kind == "index") is indexes
-        and targets.get(relation.id, relation.tablespace) != relation.tablespace
-    ]
-    moving.sort(key=lambda r: (targets[r.id] == DEFAULT_TABLESPACE, r.size_bytes, r.id))
-    return [_move(relation, targets[relation.id], estimator) for relation in moving]
+    moving = [r for r in state.relations if targets.get(r.id, r.tablespace) != r.tablespace]
+
+    def urgency(relation: Relation) -> tuple[bool, float, bool, int, RelationId]:
+        target, requests = targets[relation.id], pressure.requests.get(relation.id, 0.0)
+        relief = requests / estimator.move(relation, target).seconds
+        is_copied = relation.kind != "index"
+        return target == DEFAULT_TABLESPACE, -relief, is_copied, relation.size_bytes, relation.id
+
+    found = []
+    for relation in sorted(moving, key=urgency):
+        target = targets[relation.id]
+        step = _move(relation, target, estimator)
+        if pressure.traffic:
+            slower = estimator.beside(pressure).move(relation, target).seconds
+            step = replace(step, seconds_loaded=max(slower, step.seconds))
+        found.append(step)
+        pressure = pressure.after(relation.id)
+    return found
 
 
 def _move(relation: Relation, target: str, estimator: Estimator) -> Step:
-    rebuilds = relation.kind == "index" and not relation.is_exclusion
+    cost = estimator.move(relation, target)
+    rebuilds = is_rebuilt(relation)
     if rebuilds:
-        cost = estimator.rebuilt_index(relation, target)
         action, undo = (text.reindex(relation.id, t) for t in (target, relation.tablespace))
         lock = text.reindex_lock(relation)
     else:
-        cost = estimator.table(relation, target)
         action, undo = (text.set_tablespace(relation, t) for t in (target, relation.tablespace))
         lock = text.copy_lock(relation, cost.seconds)
     method = (("method", "reindex" if rebuilds else "copy"), ("relation kind", relation.kind))

@@ -178,6 +178,7 @@ class Step:
     arguments: tuple[tuple[str, str], ...] = ()
     undo_arguments: tuple[tuple[str, str], ...] = ()
     needs_restart: bool = False
+    seconds_loaded: float | None = None  # beside the observed load; None: no load is known
 
     def argument(self, name: str) -> str:
         """An argument that this kind of step has."""

@@ -10,7 +10,7 @@ from observing import HOSTILE, of, run, watch
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pgstow.model import Layout, Placement, RelationId, UserError, Volume
+from pgstow.model import Layout, PgstowError, Placement, RelationId, UserError, Volume
 from pgstow.model.storage import HostSpec
 from pgstow.postgres import connect, inspect, read_state, redacted_dsn
 from pgstow.units import GIB, Bytes
@@ -156,19 +156,20 @@ def test_a_closed_database_is_left_out_aloud(
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "status", "message"),
     [
-        ("port=1", "127.0.0.1:1: Connection refused"),
-        ("password=wr0ngword", "check the password"),
-        ("dbname=nodb", 'database "nodb" does not exist'),
-        ("user=nobody_here", "authentication failed|does not exist"),
+        ("port=1", 1, "127.0.0.1:1: Connection refused"),  # a failure: the same may work later
+        ("password=wr0ngword", 2, "check the password"),
+        ("dbname=nodb", 2, 'database "nodb" does not exist'),
+        ("user=nobody_here", 2, "authentication failed|does not exist"),
     ],
 )
 def test_what_is_wrong_with_a_connection_is_said(
-    server: LocalServer, changes: str, message: str
+    server: LocalServer, changes: str, status: int, message: str
 ) -> None:
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(PgstowError, match=message) as caught:
         connect(f"{server.tcp_dsn} {changes}", purpose="observe")
+    assert caught.value.exit_code == status
     text = str(caught.value)
     assert "\n" not in text
     assert PASSWORD not in text and "wr0ngword" not in text

@@ -248,7 +248,7 @@ def test_a_directory_that_cannot_be_written(ec2: str, tmp_path: Path) -> None:
     ("name", "text", "says"),
     [
         ("prices.toml", "[prices.us-east-1.gp3]\nusd_per_gib = -1\n" + SOURCE, "gib: Input should"),
-        ("prices.toml", "prices", "prices.toml: Expected"),
+        ("prices.toml", "prices", "prices.toml: end of document: Expected"),
         ("ec2-prices.csv", "m5.large,0.1\n", "has prices of no region"),
         ("ec2-prices.csv", "# region: x\nm5.large,0.1\n", "names no source and date"),
         ("ec2-instances.csv", "instance,colour\nm5.large,red\n", "has the columns"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgstow.model.errors import UserError
+from pgstow.model.errors import PgstowError, UserError
 from pgstow.postgres import connect, redacted_dsn
 from pgstow.postgres.connect import parse_dsn
 from pgstow.postgres.session_settings import with_secret, with_settings
@@ -40,7 +40,7 @@ def test_no_part_of_a_password_is_printed(uri: str) -> None:
         lambda: connect(with_settings(uri, {"work_mem": "1MB"}), purpose="observe"),
         lambda: connect(with_secret(uri, None, PART), purpose="observe"),
     ):
-        with pytest.raises(UserError) as raised:
+        with pytest.raises(PgstowError) as raised:
             use()
         assert PART not in str(raised.value)
         assert PART not in "".join(traceback.format_exception(raised.value)).replace(uri, "")

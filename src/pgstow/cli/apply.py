@@ -46,7 +46,7 @@ def apply(
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
-    """Take the steps from the server to LAYOUT, online; killed at any moment, run it again.
+    """Change the server to match LAYOUT, online; if it is interrupted, run it again.
 
     Examples: pgstow apply planned.toml --dry-run; pgstow apply planned.toml --restart;
     pgstow apply --undo

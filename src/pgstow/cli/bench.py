@@ -153,7 +153,7 @@ def _target(
 
     if experiment.target == "server":
         if directory:
-            what = f"experiment {experiment.name} runs on servers that are there"
+            what = f"experiment {experiment.name} runs on existing servers"
             raise UserError(f"--directory: {what}", "leave it out")
         return server_target(experiment, secret)
     if secret:

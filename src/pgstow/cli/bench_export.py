@@ -17,7 +17,9 @@ _FORMATS = ("csv", "json", "sql")
 def export(
     run: Annotated[
         str | None,
-        typer.Argument(help="A run's number, or an experiment's name; else the newest run."),
+        typer.Argument(
+            metavar="RUN", help="A run's number, or an experiment's name; else the newest run."
+        ),
     ] = None,
     *,
     form: Annotated[
@@ -25,7 +27,8 @@ def export(
         typer.Option("--format", help="csv, json or sql; else as the file's name ends, or csv."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where it is written; else to the standard output.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Where it is written; else to the standard output."),
     ] = None,
     workspace: options.Workspace = options.DEFAULT_WORKSPACE,
 ) -> None:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from pgstow.experiment.trial import Tools
     from pgstow.model import Experiment
 
-Replace = Annotated[
-    bool, typer.Option("--replace", help="Drop tables of these names that are there already.")
-]
+Replace = Annotated[bool, typer.Option("--replace", help="Drop existing tables of these names.")]
 
 
 @commands.command()

@@ -29,7 +29,9 @@ _WORDS |= {"p99_ms": "p99", "wal_sync_ms": "WAL sync", "wal_bytes": "WAL bytes"}
 def show(
     run: Annotated[
         str | None,
-        typer.Argument(help="A run's number, or an experiment's name; else the newest run."),
+        typer.Argument(
+            metavar="RUN", help="A run's number, or an experiment's name; else the newest run."
+        ),
     ] = None,
     *,
     metric: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgstow.cli.catalog import catalog_app
-from pgstow.cli.options import Json
+from pgstow.cli.options import DryRun, Json
 from pgstow.cli.output import console, print_json
 from pgstow.model.errors import HostError, UserError
 
@@ -29,11 +29,14 @@ def update(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Directory to write to, in place of this user's own catalog."),
+        typer.Option(
+            metavar="DIRECTORY", help="Where to write, in place of this user's own catalog."
+        ),
     ] = None,
     source: Annotated[
         str, typer.Option(help="How the files name the source of instances, if not as AWS's.")
     ] = "",
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
     """Read prices and instance types from AWS. Example: pgstow catalog update --region eu-west-1
@@ -45,6 +48,9 @@ def update(
     regions = region or [_default_region()]
     directory = out or user_directory()
     is_all = instances == prices
+    if dry_run:
+        _say(directory, regions, instances=instances or is_all, prices=prices or is_all, json=json)
+        return
     written: list[dict[str, Any]] = []
     if instances or is_all:
         written.append(_update_instances(directory, regions, source))
@@ -58,6 +64,29 @@ def update(
             f"{one['file']}: {one['rows']:,} {one['what']}, {', '.join(regions)}, {one['date']}",
             markup=False,
             soft_wrap=True,
+        )
+
+
+def _say(directory: Path, regions: list[str], *, instances: bool, prices: bool, json: bool) -> None:
+    """What would be asked of AWS and which files written; AWS is not asked."""
+    from pgstow.catalog.loading import INSTANCE_PRICES_FILE, INSTANCES_FILE, PRICES_FILE
+
+    asked: list[tuple[str, tuple[str, ...]]] = []
+    if instances:
+        asked.append(("ec2:DescribeInstanceTypes", (INSTANCES_FILE,)))
+    if prices:
+        asked.append(("pricing:GetProducts", (PRICES_FILE, INSTANCE_PRICES_FILE)))
+    would = [
+        {"asks": call, "regions": regions, "writes": [str(directory / name) for name in names]}
+        for call, names in asked
+    ]
+    if json:
+        print_json(would)
+        return
+    for call, names in asked:
+        files = ", ".join(str(directory / name) for name in names)
+        console().print(
+            f"would ask {call} in {', '.join(regions)} and write {files}", soft_wrap=True
         )
 
 

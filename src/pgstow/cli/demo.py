@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.options import Json
+from pgstow.cli.options import DryRun, Json
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,17 +27,18 @@ _QUIET_CORES = 0.2
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the report and the summary go.")] = Path(
-        "pgstow-demo"
-    ),
-    scale: Annotated[
-        int, typer.Option(min=1, help="One part in so many of the 98 GB content platform.")
-    ] = 16,
+    out: Annotated[
+        Path, typer.Option(metavar="DIRECTORY", help="Where the report and the summary go.")
+    ] = Path("pgstow-demo"),
+    scale: Annotated[int, typer.Option(min=1, help="Divide the 98 GB data set by this.")] = 16,
     clients: Annotated[int, typer.Option(min=1, max=100, help="Clients of the load.")] = 64,
-    window: Annotated[int, typer.Option(min=10, help="Seconds that each look takes.")] = 45,
+    window: Annotated[
+        int, typer.Option(min=10, metavar="SECONDS", help="How long each measurement takes.")
+    ] = 45,
+    dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Run the whole loop on an own PostgreSQL 18: one gp3 volume, then what pgstow plans.
+    """Run the whole loop on its own PostgreSQL 18: one gp3 volume, then what pgstow plans.
 
     Writes report.html, summary.json, the layouts and the workspace into --out. Needs root for its
     emulated volumes; without, it takes the same steps on plain directories and claims no gain.
@@ -46,6 +47,9 @@ def demo(
     """
     from pgstow.cli.output import console, error_console, print_json
 
+    if dry_run:
+        _say(out, scale, clients, window, json=json)
+        return
     began = time.monotonic()
     _prepare(out)
     told = _Told(error_console(), began)
@@ -58,6 +62,23 @@ def demo(
         return
     for line in _closing(summary, out, run.place):
         console().print(line, markup=False, soft_wrap=True)
+
+
+def _say(out: Path, scale: int, clients: int, window: int, *, json: bool) -> None:
+    """What the demo would do."""
+    from pgstow.cli.output import console, print_json
+
+    would = [
+        "start a PostgreSQL 18 of its own on an emulated gp3 volume (as root; else a directory)",
+        f"load the content platform, 1:{scale} of its 98 GB, and run {clients} clients",
+        f"observe for {window} s, plan, emulate the planned volumes, apply, measure for {window} s",
+        f"replace pgstow.db, report.html, summary.json and the layouts in {out}",
+    ]
+    if json:
+        print_json({"actions": would})
+        return
+    for line in would:
+        console().print(f"would: {line}", soft_wrap=True)
 
 
 @dataclass

@@ -44,7 +44,7 @@ def diff(
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
-    """Show the steps from the server to LAYOUT, with lock, bytes, WAL, time and undo.
+    """Show the steps that change the server to match LAYOUT, with lock, bytes, WAL, time and undo.
 
     Changes nothing. Example: pgstow diff planned.toml --dsn 'host=db1 dbname=shop'
     """

@@ -1,5 +1,6 @@
 """``pgstow emulate``: a layout's volumes on this machine, of memory or files."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,7 @@ import typer.core
 
 from pgstow.cli import options, output
 from pgstow.cli.emulate_status import print_actions, print_status
+from pgstow.cli.emulate_would import print_would, volumes_up, would_remove
 from pgstow.cli.main import app
 from pgstow.model.errors import UserError
 
@@ -66,7 +68,7 @@ def up(
     ] = None,
     keep_files: Annotated[
         bool,
-        typer.Option("--keep-files", help="Leave the files at down, and use those that are there."),
+        typer.Option("--keep-files", help="Leave the files at down, and use existing ones."),
     ] = False,
     thin: Annotated[
         bool,
@@ -156,14 +158,25 @@ def down(
     force: Annotated[
         bool, typer.Option("--force", help="Unmount even what is in use; its users get errors.")
     ] = False,
+    yes: options.Yes = False,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Unmount and remove every emulated volume, with all that is on them.
 
-    Cleans up after a killed or crashed emulator too. Example: sudo pgstow emulate down
+    On a terminal it asks first. Cleans up after a killed or crashed emulator too.
+    Example: sudo pgstow emulate down
     """
     from pgstow import emulate
 
+    if dry_run:
+        print_would(would_remove(state_dir), json)
+        return
+    if not yes and sys.stdin.isatty() and (doomed := would_remove(state_dir)):
+        for line in doomed:
+            output.error_console().print(line, soft_wrap=True)
+        if not output.confirm("Remove these volumes with all that is on them?"):
+            raise typer.Exit(1)
     cleanup = emulate.down(state_dir, force=force)
     output.print_warnings(cleanup.warnings)
     if json:
@@ -188,6 +201,7 @@ def status(state_dir: StateDir = DEFAULT_STATE_DIR, json: options.Json = False) 
 def limits(
     switch: Annotated[str, typer.Argument(metavar="on|off")],
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Switch limits and latencies of all volumes on or off, as for loading data quickly.
@@ -198,4 +212,8 @@ def limits(
 
     if switch not in ("on", "off"):
         raise UserError(f"{switch!r} is neither on nor off", "write pgstow emulate limits off")
+    if dry_run:
+        names = [volume.name for volume in volumes_up(state_dir)]
+        print_would([f"switch limits and latencies of {name} {switch}" for name in names], json)
+        return
     print_status(emulate.set_limits(state_dir, switch == "on"), json)

@@ -1,5 +1,6 @@
 """``pgstow emulate fault`` and ``volatile``: let volumes fail as real ones do."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +9,8 @@ import typer
 from pgstow.cli import options, output
 from pgstow.cli.emulate import DEFAULT_STATE_DIR, StateDir, commands
 from pgstow.cli.emulate_status import describe_lost, fault_table, print_status
+from pgstow.cli.emulate_would import print_would, volumes_up
+from pgstow.cli.names import count_of
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,21 +19,24 @@ if TYPE_CHECKING:
     from pgstow.emulate import Planned
 
 faults = typer.Typer(
-    help="Let volumes fail: lose power, stall, answer with errors, slow down, vanish, be full.",
+    help="Inject faults: power loss, stall, I/O errors, slowness, a vanished device, disk full.",
     no_args_is_help=True,
 )
 commands.add_typer(faults, name="fault")
 
 Volumes = Annotated[
     list[str] | None,
-    typer.Option("--volume", "-v", metavar="NAME", help="Only this one; may be given again."),
+    typer.Option("--volume", "-v", metavar="NAME", help="Only this volume; may be repeated."),
 ]
 After = Annotated[
-    str | None, typer.Option("--after", metavar="TIME", help="Not now but then, such as 10s.")
+    str | None,
+    typer.Option("--after", metavar="TIME", help="Begin after this time, such as 10s; else now."),
 ]
 For = Annotated[
     str | None,
-    typer.Option("--for", metavar="TIME", help="So long, such as 5s; else until it is cleared."),
+    typer.Option(
+        "--for", metavar="TIME", help="End after this time, such as 5s; else when it is cleared."
+    ),
 ]
 
 
@@ -41,8 +47,8 @@ def power_loss(
         typer.Option(
             "--loss",
             metavar="all|subset|reorder|torn",
-            help="What of the unflushed writes is lost: all; each by a coin; so, and the others in"
-            " another order; so, and torn at sectors.",
+            help="Which unflushed writes are lost: all; a random subset; a subset, with the rest"
+            " reordered; a subset, with some torn at sectors.",
         ),
     ] = "all",
     sector: Annotated[
@@ -53,6 +59,7 @@ def power_loss(
     after: After = None,
     for_: For = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Lose what was not flushed, then fail every request until cleared: the power is off.
@@ -63,7 +70,7 @@ def power_loss(
     if sector not in ("512", "4096"):
         raise UserError(f"--sector: {sector!r} is no sector's size", "use 512 or 4096")
     chosen = {"kind": "power-loss", "loss": loss, "sector_bytes": int(sector), "seed": seed}
-    _inject(chosen, volume, (after, for_), state_dir, json)
+    _inject(chosen, volume, (after, for_), Where(state_dir, dry_run, json))
 
 
 @faults.command("stall")
@@ -72,13 +79,14 @@ def stall(
     after: After = None,
     for_: For = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Answer nothing until it ends.
 
     Example: sudo pgstow emulate fault stall --volume wal --for 5s
     """
-    _inject({"kind": "stall"}, volume, (after, for_), state_dir, json)
+    _inject({"kind": "stall"}, volume, (after, for_), Where(state_dir, dry_run, json))
 
 
 @faults.command("error")
@@ -97,6 +105,7 @@ def error(
     after: After = None,
     for_: For = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Fail what touches a range of the volume with EIO.
@@ -105,7 +114,7 @@ def error(
     """
     chosen: dict[str, Any] = {"kind": "error", "operations": operations.split(",")}
     chosen |= {"offset": offset} | ({} if length is None else {"length": length})
-    _inject(chosen, volume, (after, for_), state_dir, json)
+    _inject(chosen, volume, (after, for_), Where(state_dir, dry_run, json))
 
 
 @faults.command("slow")
@@ -118,13 +127,16 @@ def slow(
     after: After = None,
     for_: For = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Multiply latencies; limits stay.
 
     Example: sudo pgstow emulate fault slow --factor 10 --after 1min --for 30s
     """
-    _inject({"kind": "slow", "factor": factor}, volume, (after, for_), state_dir, json)
+    _inject(
+        {"kind": "slow", "factor": factor}, volume, (after, for_), Where(state_dir, dry_run, json)
+    )
 
 
 @faults.command("disappear")
@@ -133,13 +145,14 @@ def disappear(
     after: After = None,
     for_: For = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Fail every request, as of a volume that was detached.
 
     Example: sudo pgstow emulate fault disappear --volume data
     """
-    _inject({"kind": "disappear"}, volume, (after, for_), state_dir, json)
+    _inject({"kind": "disappear"}, volume, (after, for_), Where(state_dir, dry_run, json))
 
 
 @faults.command("full")
@@ -148,22 +161,26 @@ def full(
     after: After = None,
     for_: For = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Fail writes to blocks that hold nothing yet with ENOSPC: what backs the volume is full.
 
     Example: sudo pgstow emulate fault full --volume data
     """
-    _inject({"kind": "full"}, volume, (after, for_), state_dir, json)
+    _inject({"kind": "full"}, volume, (after, for_), Where(state_dir, dry_run, json))
 
 
 @faults.command("schedule")
 def schedule(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A TOML file of [[faults]].")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A TOML file with a list of faults.")
+    ],
     check: Annotated[
         bool, typer.Option("--check", help="Only read the file; nothing need be up.")
     ] = False,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Hand over a list of faults, each with its kind, at, for and volumes.
@@ -177,9 +194,9 @@ def schedule(
         if json:
             output.print_json(planned)
         else:
-            output.console().print(f"{file}: {len(planned)} faults", markup=False)
+            output.console().print(f"{file}: {count_of(len(planned), 'fault')}")
         return
-    _hand_over(planned, state_dir, json)
+    _hand_over(planned, Where(state_dir, dry_run, json))
 
 
 @faults.command("list")
@@ -202,7 +219,8 @@ def list_faults(state_dir: StateDir = DEFAULT_STATE_DIR, json: options.Json = Fa
 @faults.command("clear")
 def clear(
     fault_id: Annotated[
-        int | None, typer.Argument(metavar="[ID]", help="Which; else all, and those that wait.")
+        int | None,
+        typer.Argument(metavar="ID", help="Which fault; without it all, and those that wait."),
     ] = None,
     remount: Annotated[
         bool,
@@ -213,6 +231,7 @@ def clear(
         ),
     ] = False,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """End a fault, or all of them; after a power loss the power is back.
@@ -221,6 +240,13 @@ def clear(
     """
     from pgstow import emulate
 
+    if dry_run:
+        present = emulate.read_status(state_dir).faults
+        chosen = [one for one in present if fault_id in (None, one.id)]
+        lines = [f"end fault {one.id}: {emulate.describe_fault(one.fault)}" for one in chosen]
+        names = [volume.name for volume in volumes_up(state_dir)] if remount else []
+        print_would([*lines, *(f"mount volume {name} anew" for name in names)], json)
+        return
     emulate.clear_faults(state_dir, fault_id, remount=remount)
     print_status(emulate.read_status(state_dir), json)
 
@@ -229,6 +255,7 @@ def clear(
 def volatile(
     switch: Annotated[str, typer.Argument(metavar="on|off")],
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
     """Keep what is written but not flushed losable, for power losses; EBS itself has no such cache.
@@ -239,6 +266,10 @@ def volatile(
 
     if switch not in ("on", "off"):
         raise UserError(f"{switch!r} is neither on nor off", "write pgstow emulate volatile on")
+    if dry_run:
+        names = [volume.name for volume in volumes_up(state_dir)]
+        print_would([f"switch volatile of {name} {switch}" for name in names], json)
+        return
     print_status(emulate.set_volatile(state_dir, switch == "on"), json)
 
 
@@ -246,8 +277,7 @@ def _inject(
     chosen: dict[str, Any],
     volumes: list[str] | None,
     times: tuple[str | None, str | None],
-    state_dir: Path,
-    json: bool,
+    where: "Where",
 ) -> None:
     from pgstow import emulate
 
@@ -258,14 +288,37 @@ def _inject(
         0.0 if after is None else options.parse_seconds(after, "--after"),
         None if for_ is None else options.parse_seconds(for_, "--for"),
     )
-    _hand_over([planned], state_dir, json)
+    _hand_over([planned], where)
 
 
-def _hand_over(planned: "Sequence[Planned]", state_dir: Path, json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The emulator that is concerned, and how to answer."""
+
+    state_dir: Path
+    dry_run: bool
+    json: bool
+
+
+def _would_inject(one: "Planned", state_dir: Path) -> str:
+    from pgstow import emulate
+    from pgstow.units import format_duration
+
+    names = ", ".join(volume.name for volume in volumes_up(state_dir, one.volumes))
+    after = f" in {format_duration(one.after_s)}" if one.after_s else ""
+    until = "until cleared" if one.for_s is None else f"for {format_duration(one.for_s)}"
+    return f"inject {emulate.describe_fault(one.fault)} into {names}{after}, {until}"
+
+
+def _hand_over(planned: "Sequence[Planned]", where: Where) -> None:
     from pgstow import emulate
 
+    if where.dry_run:
+        print_would([_would_inject(one, where.state_dir) for one in planned], where.json)
+        return
+    state_dir = where.state_dir
     injected = emulate.inject(state_dir, planned)
-    if json:
+    if where.json:
         output.print_json(injected)
         return
     console = output.console()

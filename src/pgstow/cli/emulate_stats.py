@@ -7,6 +7,7 @@ import typer
 
 from pgstow.cli import options, output
 from pgstow.cli.emulate import DEFAULT_STATE_DIR, StateDir, commands
+from pgstow.cli.emulate_would import print_would, volumes_up
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ def stats(
     state_dir: StateDir = DEFAULT_STATE_DIR,
     interval: Annotated[
         str | None,
-        typer.Option(help="Show CloudWatch's metrics of each such interval, such as 5s or 1min."),
+        typer.Option(
+            metavar="TIME", help="Show CloudWatch's metrics for each interval, such as 5s."
+        ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="End after so many intervals; else at Ctrl-C.")
+        int | None, typer.Option(min=1, metavar="N", help="End after N intervals; else at Ctrl-C.")
     ] = None,
     histogram: Annotated[
         bool, typer.Option("--histogram", help="Show the latency histograms too.")
@@ -188,6 +191,8 @@ def start(
         list[str] | None, typer.Option("--volume", help="Only this volume; may be repeated.")
     ] = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
 ) -> None:
     """Begin to record every request into a file, to be run again by pgstow emulate replay.
 
@@ -195,8 +200,15 @@ def start(
     """
     from pgstow.emulate import watch
 
+    if dry_run:
+        names = [one.name for one in volumes_up(state_dir, volume)]
+        print_would([f"record {', '.join(names)} to {file}"], json)
+        return
     watch.start_recording(state_dir, file, volume or None)
-    output.console().print(f"Recording to {file}.", markup=False)
+    if json:
+        output.print_json({"file": str(file), "volumes": volume})
+    else:
+        output.console().print(f"Recording to {file}.")
 
 
 @trace.command("stop")

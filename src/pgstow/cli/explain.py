@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pgstow.planning import Why
     from pgstow.verification import Comparison
 
-_BESIDE_HELP = "With a load beside the clients', such as a backup; may be repeated."
+_BESIDE_HELP = "Assume a load beside the clients', such as a backup; may be repeated."
 _WHY_HELP = (
     "Give the reasons for where one relation lies, such as shop.public.orders or orders; a"
     " partitioned table's name stands for its partitions, wal for pg_wal."
@@ -25,14 +25,18 @@ _WHY_HELP = (
 @app.command()
 def explain(
     layout: Annotated[
-        Path | None, typer.Argument(help="A layout file; without it, the server's own layout.")
+        Path | None,
+        typer.Argument(
+            metavar="LAYOUT", help="A layout file; without it, the server's own layout."
+        ),
     ] = None,
     why: Annotated[str | None, typer.Option(metavar="RELATION", help=_WHY_HELP)] = None,
     horizon: Annotated[
-        str | None, typer.Option(help="With the sizes after such a time, as 12mo or 90d.")
+        str | None,
+        typer.Option(metavar="TIME", help="Assume the sizes expected then, as 12mo or 90d."),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="With so much memory, such as 64GiB.")
+        str | None, typer.Option(metavar="SIZE", help="Assume this memory, such as 64GiB.")
     ] = None,
     beside: Annotated[
         list[str] | None, typer.Option(metavar="VOLUME=RATE[:written]", help=_BESIDE_HELP)

@@ -50,7 +50,6 @@ app = typer.Typer(
     cls=_Stages,
     help="EXPLAIN ANALYZE for the storage under PostgreSQL.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

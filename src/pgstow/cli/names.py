@@ -17,6 +17,15 @@ def printable(text: str) -> str:
     return "\n".join(shown(line) for line in text.split("\n"))
 
 
+def count_of(number: int, thing: str) -> str:
+    """A number with its noun.
+
+    >>> count_of(1, "fault"), count_of(2, "fault")
+    ('1 fault', '2 faults')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
 def fitted(text: str, width: int | None) -> str:
     """A name for the terminal, cut in its middle to a width in columns; None: whole.
 

@@ -26,28 +26,29 @@ _TOP = 15
 @app.command()
 def observe(
     dsn: Dsn = "",
-    duration: Annotated[str, typer.Option(help="How long to sample.")] = "60s",
-    interval: Annotated[str, typer.Option(help="How often to sample.")] = "5s",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="How long to sample.")] = "60s",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="How often to sample.")] = "5s",
     layout: Annotated[
         Path | None, typer.Option(help="A layout file that says what the volumes are.")
     ] = None,
     commit_probe: CommitProbe = None,
     name: Annotated[
-        str | None, typer.Option(help="What to call the profile, as before-move.")
+        str | None, typer.Option(help="Name of the profile, such as before-move.")
     ] = None,
     listing: Annotated[
         bool, typer.Option("--list", help="List the workspace's profiles; observe nothing.")
     ] = False,
     merge: Annotated[
         str | None,
-        typer.Option(metavar="PROFILE,PROFILE…", help="Make one profile of several there are."),
+        typer.Option(metavar="PROFILE,PROFILE…", help="Merge existing profiles into one."),
     ] = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
 ) -> None:
     """Sample what a live server's relations and WAL ask of its disks.
 
-    Needs a role with pg_monitor and changes nothing. Ctrl-C ends it early and keeps what was seen.
+    Needs a role with pg_monitor. Reads only, unless --commit-probe is given. Ctrl-C ends it early
+    and keeps what was seen.
 
     Examples: pgstow observe --dsn "host=db1 user=monitor dbname=shop" --duration 10min;
     pgstow observe --list; pgstow observe --merge morning,evening --name day

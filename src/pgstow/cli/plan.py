@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from pgstow.model import Goal, Plan, Profile
     from pgstow.planning import Growth
 
+_GOAL, _VOLUMES, _MACHINE, _OUTPUT = "Goal", "Volumes", "Machine and server", "Output"
 _PIN_HELP = (
     "What has to lie where, such as orders=fast, 'old_*=st1', wal=io2: a relation, a pattern, wal "
     "or temp; a volume, a type, or the name of a new volume. May be repeated."
 )
-_STANDBY_HELP = "Tables and indexes too may lie on an instance store: a standby has them."
+_STANDBY_HELP = "Allow tables and indexes on an instance store: a standby has them too."
 
 
 @app.command()
@@ -27,62 +28,144 @@ def plan(
     *,
     tps: Annotated[
         str | None,
-        typer.Option(help="Transactions per second to reach, or 4x of the observed; default 1x."),
+        typer.Option(
+            rich_help_panel=_GOAL,
+            metavar="RATE",
+            help="Transactions per second to reach, or 4x of the observed; default 1x.",
+        ),
     ] = None,
     commit_p99: Annotated[
-        str | None, typer.Option(help="Commit latency to keep to, such as 5ms.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_GOAL, metavar="TIME", help="Commit latency to keep to, such as 5ms."
+        ),
     ] = None,
     read_p99: Annotated[
-        str | None, typer.Option(help="Latency of a device read to keep to, such as 2ms.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_GOAL,
+            metavar="TIME",
+            help="Latency of a device read to keep to, such as 2ms.",
+        ),
     ] = None,
     headroom: Annotated[
         float,
-        typer.Option(min=0, max=0.9, callback=finite, help="Share of every limit to keep free."),
+        typer.Option(
+            min=0,
+            max=0.9,
+            callback=finite,
+            rich_help_panel=_GOAL,
+            metavar="SHARE",
+            help="Share of every limit to keep free.",
+        ),
     ] = 0.2,
     budget: Annotated[
         float | None,
-        typer.Option(min=0, callback=finite, help="Dollars per month: the fastest within it."),
+        typer.Option(
+            min=0,
+            callback=finite,
+            rich_help_panel=_GOAL,
+            metavar="DOLLARS",
+            help="Dollars per month: the fastest within it.",
+        ),
     ] = None,
     horizon: Annotated[
-        str | None, typer.Option(help="Plan for the sizes after such a time, as 12mo or 90d.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_GOAL,
+            metavar="TIME",
+            help="Plan for the sizes expected then, as 12mo or 90d.",
+        ),
     ] = None,
     allow: Annotated[
-        list[str] | None, typer.Option(help="Volume types to use; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            rich_help_panel=_VOLUMES, metavar="TYPE", help="Volume types to use; may be repeated."
+        ),
     ] = None,
     forbid: Annotated[
-        list[str] | None, typer.Option(help="Volume types not to use; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            rich_help_panel=_VOLUMES,
+            metavar="TYPE",
+            help="Volume types not to use; may be repeated.",
+        ),
     ] = None,
-    pin: Annotated[list[str] | None, typer.Option(metavar="WHAT=WHERE", help=_PIN_HELP)] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT=WHERE", rich_help_panel=_VOLUMES, help=_PIN_HELP),
+    ] = None,
     max_move: Annotated[
-        str | None, typer.Option(metavar="BYTES", help="Move no more than so much, such as 50GiB.")
+        str | None,
+        typer.Option(
+            metavar="SIZE", rich_help_panel=_VOLUMES, help="Move at most this, such as 50GiB."
+        ),
     ] = None,
     instance: Annotated[
-        str | None, typer.Option(help="Plan for another instance type than there is.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_MACHINE,
+            metavar="TYPE",
+            help="Plan for another instance type than there is.",
+        ),
     ] = None,
     any_instance: Annotated[
-        bool, typer.Option("--any-instance", help="Plan the instance too; prices are with it.")
+        bool,
+        typer.Option(
+            "--any-instance",
+            rich_help_panel=_MACHINE,
+            help="Plan the instance too; prices are with it.",
+        ),
     ] = False,
-    max_volumes: Annotated[int, typer.Option(min=1, help="Volumes at the most.")] = 6,
-    max_stripes: Annotated[int, typer.Option(min=1, help="Members of a stripe at most.")] = 8,
+    max_volumes: Annotated[
+        int, typer.Option(min=1, rich_help_panel=_VOLUMES, metavar="N", help="Volumes at most.")
+    ] = 6,
+    max_stripes: Annotated[
+        int,
+        typer.Option(
+            min=1, rich_help_panel=_VOLUMES, metavar="N", help="Members of a stripe at most."
+        ),
+    ] = 8,
     max_failure_rate: Annotated[
-        str | None, typer.Option(help="Of each volume, stripes counted, a year: 0.5%.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_VOLUMES,
+            metavar="SHARE",
+            help="Most that a volume may fail a year, as 0.5%; a stripe fails with any member.",
+        ),
     ] = None,
     data_on_instance_store: Annotated[
-        bool, typer.Option("--data-on-instance-store", help=_STANDBY_HELP)
+        bool, typer.Option("--data-on-instance-store", rich_help_panel=_VOLUMES, help=_STANDBY_HELP)
     ] = False,
     backup: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="A volume of its own for backups: 200GiB.")
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            rich_help_panel=_VOLUMES,
+            help="Plan a volume of its own for backups, such as 200GiB.",
+        ),
     ] = None,
     settings: Annotated[
-        bool, typer.Option(help="Plan the server's settings that belong to storage.")
+        bool, typer.Option(rich_help_panel=_MACHINE, help="Plan the server's storage settings too.")
     ] = True,
     frontier: Annotated[
-        bool, typer.Option("--frontier", help="Show the price of every speed, and the knee.")
+        bool,
+        typer.Option(
+            "--frontier",
+            rich_help_panel=_OUTPUT,
+            help="Show the price of every speed, and the knee.",
+        ),
     ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Show the plan beside rules of thumb.")
+        bool,
+        typer.Option(
+            "--compare", rich_help_panel=_OUTPUT, help="Show the plan beside rules of thumb."
+        ),
     ] = False,
-    out: Annotated[Path, typer.Option(help="Where the layout is written.")] = Path("planned.toml"),
+    out: Annotated[
+        Path,
+        typer.Option(rich_help_panel=_OUTPUT, metavar="FILE", help="Where the layout is written."),
+    ] = Path("planned.toml"),
     from_profile: FromProfile = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def report(
-    out: Annotated[Path, typer.Option(help="Where the page is written.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the page is written.")] = Path(
+        "report.html"
+    ),
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
     before: Annotated[
         str | None,

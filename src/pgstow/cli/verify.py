@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 def verify(
     layout: Annotated[
         Path | None,
-        typer.Argument(help="The layout to hold against; else the one that was applied last."),
+        typer.Argument(
+            metavar="LAYOUT", help="The layout to hold against; else the one that was applied last."
+        ),
     ] = None,
     dsn: Dsn = "",
-    duration: Annotated[str, typer.Option(help="How long to measure.")] = "60s",
-    interval: Annotated[str, typer.Option(help="How often to sample.")] = "5s",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="How long to measure.")] = "60s",
+    interval: Annotated[str, typer.Option(metavar="TIME", help="How often to sample.")] = "5s",
     commit_probe: CommitProbe = None,
     from_profile: FromProfile = None,
     name: Annotated[str | None, typer.Option(help="What to call the new profile.")] = None,

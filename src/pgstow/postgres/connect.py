@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from pgstow.model.errors import ServerError, UserError
+from pgstow.model.errors import PgstowError, ServerError, UserError
 
 APPLICATION_NAME = "pgstow"
 OLDEST_VERSION = 140000
@@ -131,8 +131,9 @@ def _resolved(parameters: dict[str, Any]) -> dict[str, str]:
     return known | {name: str(value) for name, value in parameters.items() if value is not None}
 
 
-# What libpq or the server says, in English; any other text gets the general remedy.
-_REMEDIES = (
+# What libpq or the server says, in English; any other text gets the general remedy. Those of the
+# user are mistakes; the others, and what is not known, failures.
+_USERS = (
     (r"password authentication failed|no password supplied", "check the password in ~/.pgpass"),
     (r"no pg_hba\.conf entry", "add a line for this role and database to the server's pg_hba.conf"),
     (r"(Peer|Ident|GSSAPI|LDAP|PAM|certificate) authentication failed", "check the role's name"),
@@ -141,22 +142,25 @@ _REMEDIES = (
     (r"permission denied for database", "GRANT CONNECT ON that DATABASE to the role"),
     (r"definition of service", "check PGSERVICE and the service file"),
     (r"could not translate host name", "check the host's name in --dsn or PGHOST"),
+    (r"unsupported startup parameter", "connect to the server itself, not through a pooler"),
+)
+_FAILURES = (
     (r"too many clients|remaining connection slots", "free a connection slot and try again"),
     (r"starting up|shutting down|recovery mode", "try again when the server is up"),
-    (r"unsupported startup parameter", "connect to the server itself, not through a pooler"),
 )
 
 
-def _connection_error(error: Exception, parameters: dict[str, Any]) -> UserError:
+def _connection_error(error: Exception, parameters: dict[str, Any]) -> PgstowError:
     reason = _reason(error)
     for secret in _SECRETS:
         if parameters.get(secret):
             reason = reason.replace(str(parameters[secret]), "***")
-    remedy = next(
-        (remedy for pattern, remedy in _REMEDIES if re.search(pattern, reason)),
-        "check that the server runs and that --dsn, PGHOST and PGPORT name it",
-    )
-    return UserError(f"cannot connect to PostgreSQL at {address(parameters)}: {reason}", remedy)
+    what = f"cannot connect to PostgreSQL at {address(parameters)}: {reason}"
+    for family, remedies in ((UserError, _USERS), (ServerError, _FAILURES)):
+        for pattern, remedy in remedies:
+            if re.search(pattern, reason):
+                return family(what, remedy)
+    return ServerError(what, "check that the server runs and that --dsn, PGHOST and PGPORT name it")
 
 
 def _reason(error: Exception) -> str:

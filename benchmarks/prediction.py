@@ -156,7 +156,7 @@ def _commit_p99_ratio(record: "Record", predicted_ms: float | None) -> float | N
     return predicted_ms / every[math.ceil(0.99 * len(every)) - 1]
 
 
-def _summary(cases: list[Case]) -> dict[str, dict[str, Any]]:
+def summary(cases: list[Case]) -> dict[str, dict[str, Any]]:
     """The bars, and what was reached."""
     tps = sorted(abs(case.tps_error) for case in cases)
     p99 = sorted(abs(case.p99_error) for case in cases)
@@ -202,7 +202,7 @@ def _share(flags: Iterable[bool]) -> float:
     return sum(every) / len(every)
 
 
-def _print(cases: list[Case], summary: dict[str, dict[str, Any]]) -> None:
+def _print(cases: list[Case], bars: dict[str, dict[str, Any]]) -> None:
     print(f"{'workload/layout':<24}{'TPS':>8}{'pred.':>8}{'error':>8}", end="")
     print(f"{'p99 ms':>9}{'pred.':>8}{'error':>8}  interval  bottleneck")
     for case in cases:
@@ -212,7 +212,7 @@ def _print(cases: list[Case], summary: dict[str, dict[str, Any]]) -> None:
             f"{case.predicted_tps:>8.0f}{case.tps_error:>8.1%}{case.measured_p99_ms:>9.1f}"
             f"{case.predicted_p99_ms:>8.1f}{case.p99_error:>8.1%}  {flags:<8}  {case.bottleneck}"
         )
-    for name, row in summary.items():
+    for name, row in bars.items():
         print(f"{name:<34}{_row(row)}{'' if row.get('holds', True) else '  MISSED'}")
 
 
@@ -242,11 +242,11 @@ def main() -> None:
 
     records = prediction_record.read(wanted.data)
     cases = evaluate(records, _QUICK if wanted.quick and not wanted.only else wanted.only)
-    summary = _summary(cases)
+    bars = summary(cases)
     if wanted.json:
-        print(json.dumps({"cases": [asdict(case) for case in cases], "bars": summary}, indent=2))
+        print(json.dumps({"cases": [asdict(case) for case in cases], "bars": bars}, indent=2))
     else:
-        _print(cases, summary)
+        _print(cases, bars)
     if wanted.fit:
         for name, ratios in (
             ("TPS", [case.tps_ratio for case in cases]),

@@ -13,18 +13,15 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from datetime import datetime
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 
-from update_studies import path, read
+from update_studies import path, read, set_up_s
 
 from pgstow.experiment.design import SET_UP_S
 from pgstow.experiment.timetable import scheduled_s
 from pgstow.experiment_file import experiment_names, read_experiment
-from pgstow.model import Experiment, Trial
+from pgstow.model import Experiment
 from pgstow.units import format_duration
 
 RUNS = (
@@ -70,27 +67,12 @@ def main() -> int:
 def length_s(experiment: Experiment) -> float:
     """How long a run takes, with the set-up that its recorded trials took."""
     file = path(experiment.name, "full")
-    set_up_s = _set_up_s(*read(file)) if file.exists() else SET_UP_S
+    before_s = (set_up_s(*read(file)) if file.exists() else None) or SET_UP_S
     return experiment.blocks * sum(
-        set_up_s
+        before_s
         + (FIXED_TRANSACTIONS_S if one.workload.transactions is not None else scheduled_s(one))
         for one in experiment.treatments
     )
-
-
-def _set_up_s(experiment: Experiment, trials: Sequence[Trial]) -> float:
-    """The median time between two trials that belongs to no schedule."""
-    return median(_gaps_s(experiment, trials)) if len(trials) > 1 else SET_UP_S
-
-
-def _gaps_s(experiment: Experiment, trials: Sequence[Trial]) -> Iterator[float]:
-    treatments = {one.levels: one for one in experiment.treatments}
-    ordered = sorted(trials, key=lambda trial: trial.began_at)
-    for one, following in pairwise(ordered):
-        began = [datetime.fromisoformat(trial.began_at) for trial in (one, following)]
-        schedule = treatments[following.levels].schedule
-        between_s = (began[1] - began[0]).total_seconds()
-        yield between_s - one.outcome.seconds - schedule.warm_up_s - schedule.settle_s
 
 
 def _run(name: str, profile: str, workspace: Path) -> bool:

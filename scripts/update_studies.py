@@ -6,7 +6,8 @@ With a workspace, each study's newest finished run of a recorded profile (``PROF
 docs/studies/NAME.json (of another profile than full NAME-PROFILE.json): the design, the machine,
 versions, seed, settings and every trial. Then the page is made from these files alone: what stands
 between ``<!-- NAME -->`` and ``<!-- /NAME -->`` are its tables, and so for ``first claims`` and
-``count`` here and in README.md. Run without a workspace it changes nothing that was up to date.
+``count``, also in README.md, and ``set-up`` in docs/explanation/trials.md. Run without a workspace
+it changes nothing that was up to date.
 """
 
 import json
@@ -15,7 +16,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from pydantic import TypeAdapter
 
@@ -24,13 +27,14 @@ from pgstow.experiment_file import experiment_names
 from pgstow.model import Experiment, Trial
 from pgstow.report.exports import trials_json
 from pgstow.studies_file import read_study
-from pgstow.units import format_duration
+from pgstow.units import format_duration, format_size
 from pgstow.verification import experiments as statistics
 from pgstow.verification.experiments import ClaimOutcome, StudyOutcome
 from pgstow.workspace import Workspace
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs/studies"
+TRIALS = ROOT / "docs/explanation/trials.md"
 PAGE, README = ROOT / "docs/studies.md", ROOT / "README.md"
 PROFILES = ("full", "idle", "rows")  # those that are recorded, in the page's order
 CONFIDENCE = 0.99
@@ -96,13 +100,20 @@ def pages() -> dict[Path, str]:
     recorded = {name: list(_recorded(name)) for name in experiment_names()}
     page = PAGE.read_text()
     for name, runs in recorded.items():
-        page = _filled(page, name, "\n".join(line for run in runs for line in _tables(run)))
+        page = filled(page, name, "\n".join(line for run in runs for line in _tables(run)))
     first = [(name, *_claim(runs[0].outcome.claims[0])) for name, runs in sorted(recorded.items())]
-    page = _filled(page, "first claims", "\n".join(_table(("experiment", *CLAIM), first)))
+    page = filled(page, "first claims", "\n".join(table(("experiment", *CLAIM), first)))
     outcomes = [_best(runs, place) for runs in recorded.values() for place in _places(runs)]
-    page = _filled(page, "count", _count(outcomes))
+    page = filled(page, "count", _count(outcomes))
     firsts = [runs[0].outcome.claims[0] for runs in recorded.values()]
-    return {PAGE: page, README: _filled(README.read_text(), "count", _count(firsts, "first "))}
+    trials = TRIALS.read_text()
+    runs = [run for some in recorded.values() for run in some]
+    trials = filled(trials, "set-up", "\n".join(_set_ups(runs)))
+    return {
+        PAGE: page,
+        TRIALS: trials,
+        README: filled(README.read_text(), "count", _count(firsts, "first ")),
+    }
 
 
 def read(file: Path) -> tuple[Experiment, tuple[Trial, ...]]:
@@ -145,7 +156,8 @@ def _count(outcomes: Sequence[ClaimOutcome], which: str = "") -> str:
     )
 
 
-def _filled(page: str, name: str, text: str) -> str:
+def filled(page: str, name: str, text: str) -> str:
+    """The page with that text at the place of that name."""
     before, begin, rest = page.partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- /{name} -->")
     if not begin or not end:
@@ -167,14 +179,43 @@ def _tables(run: Recorded) -> Iterator[str]:
     )
     factors = varied(experiment)
     rows = statistics.summaries(experiment, run.trials, CONFIDENCE)
-    yield from _table((*factors, *figures(CONFIDENCE)), [cells(row, factors) for row in rows])
+    yield from table((*factors, *figures(CONFIDENCE)), [cells(row, factors) for row in rows])
     yield from _study_table(run)
-    yield from _table(CLAIM, [_claim(one) for one in run.measured])
+    yield from table(CLAIM, [_claim(one) for one in run.measured])
     yield ""
 
 
+def set_up_s(experiment: Experiment, trials: Sequence[Trial]) -> float | None:
+    """The median time between two trials that is of no schedule: volumes, data, server, removal."""
+    treatments = {one.levels: one.schedule for one in experiment.treatments}
+    ordered = sorted(trials, key=lambda trial: trial.began_at)
+    gaps = [
+        (_began(following) - _began(one)).total_seconds()
+        - one.outcome.seconds
+        - treatments[following.levels].warm_up_s
+        - treatments[following.levels].settle_s
+        for one, following in pairwise(ordered)
+    ]
+    return median(gaps) if gaps else None
+
+
+def _began(trial: Trial) -> datetime:
+    return datetime.fromisoformat(trial.began_at)
+
+
+def _set_ups(runs: Sequence[Recorded]) -> Iterator[str]:
+    """How long the steps before and after the load took, and of how much data."""
+    rows = []
+    for run in runs:
+        took_s = set_up_s(run.experiment, run.trials)
+        sizes = [one.instruments.database_bytes or 0 for one in run.trials]
+        name = f"{run.experiment.name}, {run.experiment.profile}"
+        rows.append((name, format_size(max(sizes)), "–" if took_s is None else f"{took_s:.1f}"))
+    yield from table(("experiment", "database", "s"), rows)
+
+
 def _took_s(trials: Sequence[Trial]) -> float:
-    began = sorted(datetime.fromisoformat(trial.began_at) for trial in trials)
+    began = sorted(map(_began, trials))
     return (began[-1] - began[0]).total_seconds() + trials[-1].outcome.seconds
 
 
@@ -194,7 +235,7 @@ def _study_table(run: Recorded) -> Iterator[str]:
         for row, found in zip(run.outcome.study.rows, run.outcome.measured, strict=True)
         if any(cell is not None for cell in found)
     ]
-    yield from _table(heads, rows)
+    yield from table(heads, rows)
 
 
 def _pair(published: float | None, found: statistics.Spread | None) -> str:
@@ -220,7 +261,8 @@ def _verdict(one: ClaimOutcome) -> str:
     return one.verdict if one.ratio is not None else "not measured"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, under an empty one."""
     yield ""
     for row in (heads, ["---"] * len(heads), *rows):
         yield "| " + " | ".join(row) + " |"

@@ -99,6 +99,10 @@ def _flushes(devices: Sequence[DeviceUse]) -> Value:
     return sum(known) if len(known) == len(devices) else None
 
 
+def _largest(values: Sequence[float | None]) -> Value:
+    return max((value for value in values if value is not None), default=None)
+
+
 _DEVICE_FIGURES: tuple[tuple[str, Callable[[Sequence[DeviceUse]], Value]], ...] = (
     ("reads_per_s", lambda some: sum(one.reads_per_s for one in some)),
     ("writes_per_s", lambda some: sum(one.writes_per_s for one in some)),
@@ -108,11 +112,20 @@ _DEVICE_FIGURES: tuple[tuple[str, Callable[[Sequence[DeviceUse]], Value]], ...] 
     ("write_await_ms", _mean_await(lambda one: one.write_await_ms, lambda one: one.writes_per_s)),
     ("flushes_per_s", _flushes),
     ("queue", lambda some: sum(one.queue for one in some)),
+    ("await_ms_worst_second", lambda some: _largest([one.await_ms_worst_second for one in some])),
 )
 
 
 def _wal(name: str, type: SqlType) -> Column:
     return Column(f"wal_{name}", type, lambda trial: getattr(trial.instruments.wal, name, None))
+
+
+def _commits(name: str) -> Column:
+    return Column(
+        f"commit_{name}",
+        "double precision",
+        lambda trial: getattr(trial.instruments.commits, name, None),
+    )
 
 
 def _checkpoints(name: str, type: SqlType) -> Column:
@@ -168,6 +181,12 @@ _FIGURES = (
     Column("database_bytes", "bigint", lambda trial: trial.instruments.database_bytes),
     Column("usd_month", "double precision", lambda trial: trial.usd_month),
     Column("usd_per_1000_tps", "double precision", _usd_per_1000_tps),
+    Column("latency_stddev_ms", "double precision", lambda trial: trial.outcome.stddev_ms),
+    Column("connection_ms", "double precision", lambda trial: trial.outcome.connection_ms),
+    _commits("mean_ms"),
+    _commits("p99_ms"),
+    _commits("max_ms"),
+    _wal("write_ms_worst_second", "double precision"),
 )
 _ORIGIN = (
     Column("pgstow", "text", lambda trial: trial.build.pgstow),

@@ -87,7 +87,7 @@ def within_case(case: Case) -> Finding | None:
     if found is None or not found.is_shown or abs(found.ratio - 1) < _DRIFT_WITHIN:
         return None
     parts = [known for known in map(thirds, case.trials) if known is not None]
-    means = ", ".join(f"{fmean(values):.3g}" for values in zip(*parts, strict=True))
+    means = ", ".join(f"{fmean(values):,.0f}" for values in zip(*parts, strict=True))
     text = f"throughput {found} from the first third of a trial to the last: {means} TPS"
     return Finding(abs(math.log(found.ratio)), text)
 

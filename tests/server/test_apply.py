@@ -220,7 +220,7 @@ def test_a_full_target_is_refused_before_anything_runs(bench: Bench) -> None:
     from pgstow.apply import Options
     from pgstow.apply.context import Context
     from pgstow.apply.prechecks import check
-    from pgstow.apply.sessions import Sessions
+    from pgstow.apply.live import live
     from pgstow.apply.values import Observer
     from pgstow.model import HostError
     from pgstow.workspace import Workspace
@@ -229,8 +229,8 @@ def test_a_full_target_is_refused_before_anything_runs(bench: Bench) -> None:
     taken = bench.steps(bench.layout(("postgres.public.orders",)))
     huge = [replace(step, bytes=2**60) for step in taken]
     options = Options(plain_directories=True)
-    with Workspace.open(bench.workspace) as store, Sessions(bench.server.dsn, state) as sessions:
-        context = Context(state, sessions, store.journal, options, Observer())
+    with Workspace.open(bench.workspace) as store, live(bench.server.dsn, state) as world:
+        context = Context(state, world, store.journal, options, Observer())
         with pytest.raises(HostError, match="free"):
             check(context, huge)
 

@@ -1,151 +1,151 @@
-"""What each kind of step does, and whether the world already shows its effect."""
+"""What each kind of step does."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from pgstow.apply import moves, prechecks, wal
+from pgstow.apply import looks, moves, prechecks, wal
 from pgstow.apply.context import Context
+from pgstow.apply.looks import BEFORE
 from pgstow.apply.values import Outcome
 from pgstow.host import directories
-from pgstow.model import LayoutError, Step
-from pgstow.postgres import changes, facts
+from pgstow.model import LayoutError, ServerError, Step
+from pgstow.workspace.journal import MADE, StepRecord
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-def took_effect(context: Context, step: Step) -> bool:
-    """Whether the server is as it would be after the step."""
-    match step.kind:
-        case "move index" | "move table":
-            assert step.relation is not None
-            session = context.sessions.to_watch(step.relation.database)
-            found = facts.relation_facts(session, step.relation)
-            return found is not None and found.tablespace == step.argument("to") and found.is_valid
-        case "create tablespace" | "drop tablespace" | "alter tablespace":
-            return _tablespace_took_effect(context, step)
-        case "set setting" | "set temp tablespaces":
-            return _setting_took_effect(context, step)
-        case "move wal":
-            state = context.state
-            return state.is_local and wal.is_there(state.data_directory, step)
+def prepare(context: Context, step_id: int, step: Step, *, is_undo: bool) -> None:
+    """Note what undo and a later look need, before the step counts as begun."""
+    if step.kind == "move wal":
+        wal.forget(context, step_id)
+    elif not is_undo and step.kind in ("set setting", "set temp tablespaces"):
+        name = dict(step.arguments).get("setting", "temp_tablespaces")
+        own = looks.setting(context, name).own_value
+        missing = [
+            space
+            for space in looks.values(step, "grant")
+            if not context.server.has_public_create(space)
+        ]
+        context.journal.remember(step_id, {BEFORE: {"own": own, "missing": missing}})
+        context.journal.remember_undo(step_id, _way_back(step, own, missing))
+
+
+def _way_back(step: Step, own: str | None, granted: list[str]) -> Pairs:
+    """The arguments that bring back what ALTER SYSTEM had set, and take the rights away again."""
+    if step.kind == "set setting":
+        back = ("reset", "") if own is None else ("value", own)
+        return (("setting", step.argument("setting")), back)
+    names = tuple(pair for pair in step.undo_arguments if pair[0] == "tablespace")
+    return (
+        *(("revoke", name) for name in granted),
+        *((("reset", ""),) if own is None else names),
+    )
 
 
 def take(  # noqa: PLR0911  # one for each kind
-    context: Context, step_id: int, step: Step, remembered: Mapping[str, Any] | None = None
+    context: Context, step_id: int, step: Step, *, is_undo: bool
 ) -> Outcome:
-    """Take a step, or take one back: then ``remembered`` is what was noted when it was taken."""
+    """Take a step, or (its inverse given) take one back."""
     match step.kind:
         case "move index" | "move table":
             return moves.move(context, step_id, step)
         case "create tablespace":
             return _create_tablespace(context, step_id, step)
         case "drop tablespace":
-            changes.drop_tablespace(context.sessions.to_change(), step.subject)
-            if context.state.is_local and (remembered or {}).get("made"):
-                directories.remove_empty_directory(step.argument("location"))
-            return Outcome(step, "done")
+            return _drop_tablespace(context, step_id, step, is_undo=is_undo)
         case "alter tablespace":
-            put, reset = _options(step)
-            changes.alter_tablespace(context.sessions.to_change(), step.subject, put, tuple(reset))
+            put, reset = looks.options(step)
+            context.server.alter_tablespace(step.subject, put, reset)
             return Outcome(step, "done")
         case "set setting":
-            return _set_setting(context, step_id if remembered is None else None, step)
+            return _set_setting(context, step)
         case "set temp tablespaces":
-            return _set_temp_tablespaces(context, step_id if remembered is None else None, step)
+            return _set_temp_tablespaces(context, step)
         case "move wal":
             return wal.move(context, step_id, step)
 
 
+def after_failure(context: Context, step: Step, effect: looks.Effect) -> None:
+    """Bring to an end what may have stopped half way: a setting written, and not in force."""
+    if step.kind in ("set setting", "set temp tablespaces") and effect != "none":
+        context.server.reload()
+
+
+def tidy(context: Context, record: StepRecord, effect: looks.Effect) -> tuple[str, ...]:
+    """Remove the directories that were made for a tablespace that is not there (any more).
+
+    Gives those that are in use, which stay.
+    """
+    if not context.state.is_local:
+        return ()
+    made: tuple[str, ...] = ()
+    if record.step.kind == "create tablespace" and effect == "none":
+        made = record.made
+    elif record.step.kind == "drop tablespace" and effect == "all":
+        known = context.journal.made_directories(context.state.system_identifier)
+        location = record.step.argument("location")
+        made = tuple(d for d in known if f"{location}/".startswith(f"{d}/"))
+    return directories.remove_directories(made, context.world.disk)
+
+
 def _create_tablespace(context: Context, step_id: int, step: Step) -> Outcome:
-    session, location = context.sessions.to_change(), step.argument("location")
-    put, _ = _options(step)
-    made = False
+    location = step.argument("location")
+    found = context.server.tablespace(step.subject)
+    if found is not None:
+        raise LayoutError(
+            f"tablespace {step.subject!r} exists by now, at {found[0]}", "run diff again"
+        )
     if context.state.is_local:
         prechecks.check_directory(context, step)
-        made = directories.make_directory(location, context.state.data_directory)
-        context.journal.remember(step_id, {"made": made})
-    try:
-        changes.create_tablespace(session, step.subject, location, put)
-    except BaseException:
-        if made:
-            directories.remove_empty_directory(location)
-        raise
+        # Noted before they are made: a kill in between must not leave one that nobody knows.
+        made = list(directories.missing_directories(location))
+        known = list(context.journal.step(step_id).made)
+        context.journal.remember(step_id, {MADE: [*known, *made]})
+        directories.make_directory(location, context.state.data_directory, context.world.disk)
+    put, _ = looks.options(step)
+    context.server.create_tablespace(step.subject, location, put)
     return Outcome(step, "done")
 
 
-def _set_setting(context: Context, step_id: int | None, step: Step) -> Outcome:
-    name, session = step.argument("setting"), context.sessions.to_change()
-    before = prechecks.check_setting(context, name)
-    own = before.own_value
-    back: Pairs = (("setting", name), ("reset", "") if own is None else ("value", own))
-    if step_id is not None:
-        context.journal.remember_undo(step_id, back)
+def _drop_tablespace(context: Context, step_id: int, step: Step, *, is_undo: bool) -> Outcome:
+    try:
+        context.server.drop_tablespace(step.subject)
+    except ServerError as error:
+        kept = context.server.tablespace_contents(step.subject)
+        if not kept:
+            raise
+        more = f" and {len(kept) - 5} more" if len(kept) > 5 else ""
+        has_files = any(what.startswith("file ") for what in kept)
+        raise ServerError(
+            f"tablespace {step.subject!r} is not empty: {', '.join(kept[:5])}{more}",
+            "such a file is what PostgreSQL left of a copy that was killed: make sure that no "
+            "server process works on it, remove it, then run it again"
+            if has_files
+            else "move or drop that, then run it again",
+        ) from error
+    # Taking a creation back, the record is the creation's, of which then nothing is there.
+    left = tidy(context, context.journal.step(step_id), "none" if is_undo else "all")
+    return Outcome(step, "done", note=f"{', '.join(left)} is in use and stays" if left else "")
+
+
+def _set_setting(context: Context, step: Step) -> Outcome:
+    name = step.argument("setting")
+    before = looks.setting(context, name)
     if ("reset", "") in step.arguments:
-        changes.reset_setting(session, name)
+        context.server.reset_setting(name)
     else:
-        changes.set_setting(session, name, step.argument("value"))
+        context.server.set_setting(name, step.argument("value"))
     waits = before.context == "postmaster"
     return Outcome(step, "done", note="takes effect at the server's next restart" if waits else "")
 
 
-def _set_temp_tablespaces(context: Context, step_id: int | None, step: Step) -> Outcome:
-    session = context.sessions.to_change()
-    before = facts.setting_facts(session, "temp_tablespaces")
-    new = [name for name in _values(step, "grant") if not facts.has_public_create(session, name)]
-    back: Pairs = tuple(("revoke", name) for name in new)
-    if before is None or before.own_value is None:
-        back = (*back, ("reset", ""))
-    else:
-        back = (*back, *(pair for pair in step.undo_arguments if pair[0] == "tablespace"))
-    if step_id is not None:
-        context.journal.remember_undo(step_id, back)
-    for name in new:
-        changes.grant_create(session, name)
+def _set_temp_tablespaces(context: Context, step: Step) -> Outcome:
+    server = context.server
+    for name in looks.values(step, "grant"):
+        if not server.has_public_create(name):
+            server.grant_create(name)
     if ("reset", "") in step.arguments:
-        changes.reset_setting(session, "temp_tablespaces")
+        server.reset_setting("temp_tablespaces")
     else:
-        changes.set_temp_tablespaces(session, _values(step, "tablespace"))
-    for name in _values(step, "revoke"):
-        changes.revoke_create(session, name)
+        server.set_temp_tablespaces(looks.values(step, "tablespace"))
+    for name in looks.values(step, "revoke"):
+        if server.tablespace(name) is not None:
+            server.revoke_create(name)
     return Outcome(step, "done")
-
-
-def _tablespace_took_effect(context: Context, step: Step) -> bool:
-    found = facts.tablespace_facts(context.sessions.to_watch(), step.subject)
-    if step.kind == "drop tablespace" or found is None:
-        return step.kind == "drop tablespace" and found is None
-    location, options = found
-    if step.kind == "create tablespace":
-        if location != step.argument("location"):
-            raise LayoutError(
-                f"tablespace {step.subject!r} exists by now, at {location}", "run diff again"
-            )
-        return True
-    put, reset = _options(step)
-    return all(options.get(name) == value for name, value in put.items()) and not (
-        reset & options.keys()
-    )
-
-
-def _setting_took_effect(context: Context, step: Step) -> bool:
-    """Told by what ALTER SYSTEM wrote: the value in force may wait for a restart."""
-    name = dict(step.arguments).get("setting", "temp_tablespaces")
-    found = facts.setting_facts(context.sessions.to_watch(), name)
-    if found is None:
-        return False
-    if ("reset", "") in step.arguments:
-        return found.own_value is None
-    if step.kind == "set setting":
-        return found.own_value == step.argument("value")
-    return found.own_value == facts.quoted_list(
-        context.sessions.to_watch(), _values(step, "tablespace")
-    )
-
-
-def _options(step: Step) -> tuple[dict[str, str], set[str]]:
-    put = {key[7:]: value for key, value in step.arguments if key.startswith("option.")}
-    return put, {key[6:] for key, _ in step.arguments if key.startswith("reset.")}
-
-
-def _values(step: Step, name: str) -> tuple[str, ...]:
-    return tuple(value for key, value in step.arguments if key == name)

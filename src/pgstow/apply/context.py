@@ -2,24 +2,28 @@
 
 from dataclasses import dataclass
 
-from pgstow.apply.sessions import Sessions
 from pgstow.apply.values import Observer, Options
+from pgstow.apply.world import Clock, Server, World
 from pgstow.model import ServerState
 from pgstow.workspace.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One run: the server it is on, its sessions, its journal, its wishes, its watcher."""
+    """One run: the server as it was found, the world, its journal, its wishes, its watcher."""
 
     state: ServerState
-    sessions: Sessions
+    world: World
     journal: Journal
     options: Options
     observer: Observer
 
-    def location(self, tablespace: str) -> str | None:
-        """A tablespace's directory, as the server had it when the run began."""
-        if tablespace == "pg_default":
-            return self.state.data_directory
-        return next((t.location for t in self.state.tablespaces if t.name == tablespace), None)
+    @property
+    def server(self) -> Server:
+        """The server it is on."""
+        return self.world.server
+
+    @property
+    def clock(self) -> Clock:
+        """The time it goes by."""
+        return self.world.clock

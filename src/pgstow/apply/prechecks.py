@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from pgstow.apply import looks
 from pgstow.apply.context import Context
 from pgstow.host import directories
-from pgstow.model import HostError, LayoutError, ServerState, Step, Warning
-from pgstow.postgres import facts
+from pgstow.model import HostError, ServerState, Step, UserError, Warning
 from pgstow.units import MIB, format_size
 
 # A copy needs its size and some slack; an index that is rebuilt also sorts.
@@ -17,8 +17,9 @@ _SLACK_BYTES = 16 * MIB
 def check(context: Context, steps: Sequence[Step]) -> tuple[Warning, ...]:
     """Refuse what cannot work; warn of what only the server's own machine can tell."""
     for step in steps:
-        if step.kind == "set setting":
-            check_setting(context, step.argument("setting"))
+        if step.kind in ("set setting", "set temp tablespaces"):
+            looks.setting(context, dict(step.arguments).get("setting", "temp_tablespaces"))
+            _check_reload(context)
     if not context.state.is_local:
         return _by_hand(steps)
     for step in steps:
@@ -28,15 +29,12 @@ def check(context: Context, steps: Sequence[Step]) -> tuple[Warning, ...]:
     return _wal_space(context.state, steps)
 
 
-def check_setting(context: Context, name: str) -> facts.SettingFacts:
-    """The setting as it is now; refuses one that this version of the server does not have."""
-    found = facts.setting_facts(context.sessions.to_watch(), name)
-    if found is None:
-        raise LayoutError(
-            f"setting {name!r} does not exist in PostgreSQL {context.state.version}",
-            "take it out of [postgres.settings]",
+def _check_reload(context: Context) -> None:
+    if not context.server.may_reload():
+        raise UserError(
+            "the role may not reload the configuration, without which a setting has no effect",
+            "GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the role, or connect as a superuser",
         )
-    return found
 
 
 def check_directory(context: Context, step: Step) -> None:

@@ -1,17 +1,28 @@
-"""Take steps one after the other, each written down before and after; or take them back."""
+"""Take steps one after the other, each written down before and after; or take them back.
 
-import time
-from collections.abc import Callable, Sequence
+After every error the world is looked at, and what is seen is recorded: the step took effect, it
+did not, or a part of it did. Where nobody could look it stays open, and is looked at again before
+anything else is done, by whichever run comes next.
+"""
 
-from pgstow.apply import actions, moves, prechecks
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from pgstow.apply import actions, leftovers, looks, prechecks
 from pgstow.apply.context import Context
-from pgstow.apply.sessions import Sessions
+from pgstow.apply.live import live
 from pgstow.apply.values import Observer, Options, Outcome, Result
-from pgstow.apply.wal import UnfinishedError
-from pgstow.model import PgstowError, ServerState, Step
-from pgstow.postgres import facts
+from pgstow.apply.wal import InterruptedMove, UnfinishedError
+from pgstow.apply.world import World
+from pgstow.model import PgstowError, ServerError, ServerState, Step
 from pgstow.postgres.changes import LockTimeoutError
 from pgstow.workspace.journal import Journal, StepRecord, StepStatus
+
+_LOOK_PATIENCE_S = 10.0  # a server that lost a process is back within seconds
+_LOOK_PAUSE_S = 0.5
+_TAKEN: dict[looks.Effect, StepStatus] = {"all": "done", "part": "partial", "none": "failed"}
+_OTHER_WAY: dict[looks.Effect, looks.Effect] = {"all": "none", "part": "part", "none": "all"}
+_MOVES = ("move index", "move table")
 
 
 def run(
@@ -23,18 +34,17 @@ def run(
     journal: Journal,
     options: Options | None = None,
     observer: Observer | None = None,
+    world: World | None = None,
 ) -> Result:
     """Take the steps of a migration to ``layout`` (its digest: what a later run may take up).
 
     What has no lock in time fails by itself and the rest goes on; anything else ends the run.
     Ctrl-C cancels the statement in progress and raises KeyboardInterrupt; running again resumes.
     """
-    with Sessions(dsn, state) as sessions:
-        context = Context(state, sessions, journal, options or Options(), observer or Observer())
-        sessions.lock()
-        last = journal.last_run(state.system_identifier)
-        if last is not None:
-            _settle(context, journal.steps(last.id))
+    with _world(dsn, state, world) as there:
+        context = Context(state, there, journal, options or Options(), observer or Observer())
+        context.server.lock()
+        settle(context)
         warnings = prechecks.check(context, steps)
         run_id = journal.begin(state.system_identifier, layout)
         step_ids = journal.plan(run_id, steps)
@@ -62,110 +72,189 @@ def undo(
     journal: Journal,
     options: Options | None = None,
     observer: Observer | None = None,
+    world: World | None = None,
 ) -> Result:
-    """Take a run's steps back: each record with its inverse, the last one taken first."""
-    with Sessions(dsn, state) as sessions:
-        context = Context(state, sessions, journal, options or Options(), observer or Observer())
-        sessions.lock()
-        backward = [pair for pair in backward if _is_to_be_taken_back(context, pair[0])]
+    """Take a run's steps back: each record with its inverse, the last one taken first.
+
+    What cannot be taken back is named, stays recorded as done, and the rest goes on.
+    """
+    with _world(dsn, state, world) as there:
+        context = Context(state, there, journal, options or Options(), observer or Observer())
+        context.server.lock()
+        settle(context)
+        in_effect = {record.id: record for record in journal.in_effect(run_id)}
+        backward = [(in_effect[r.id], step) for r, step in backward if r.id in in_effect]
         outcomes: list[Outcome] = []
         for position, (record, step) in enumerate(backward, 1):
             context.observer.step_started(position, len(backward), step)
             outcome = _take_back(context, record, step)
             outcomes.append(outcome)
             context.observer.step_finished(outcome)
-        if not any(outcome.status in ("failed", "skipped") for outcome in outcomes):
+        if not journal.in_effect(run_id):
             journal.finish(run_id, "undone")
         return Result(run_id, tuple(outcomes))
 
 
+def settle(context: Context) -> None:
+    """Find out what became of all steps that any run on this server left open."""
+    journal = context.journal
+    for record in journal.open_steps(context.state.system_identifier):
+        try:
+            leftovers.await_orphan(context, record)
+            effect = looks.effect(context, record.step, record.facts)
+            taken = _OTHER_WAY[effect] if record.status == "undoing" else effect
+            actions.after_failure(context, record.step, taken)
+        except PgstowError as error:
+            raise ServerError(
+                f"what became of an interrupted step ({record.step.kind} {record.step.subject}) "
+                f"cannot be seen: {error.message}",
+                error.remedy or "mend that, and run it again",
+            ) from error
+        if record.status == "undoing":
+            journal.finished(
+                record.id,
+                "undone" if effect == "none" else _TAKEN[effect],
+                note="taking it back was interrupted",
+            )
+        else:
+            notes = {"all": "interrupted, but complete", "part": "interrupted half way"}
+            journal.finished(
+                record.id,
+                _TAKEN[effect],
+                bytes=record.step.bytes,
+                note=notes.get(effect, "interrupted"),
+            )
+        actions.tidy(context, record, effect)
+    leftovers.clean_all(context)
+
+
+def _world(dsn: str, state: ServerState, world: World | None) -> AbstractContextManager[World]:
+    return live(dsn, state) if world is None else nullcontext(world)
+
+
 def _take(context: Context, step_id: int, step: Step) -> Outcome:
-    context.sessions.check()
-    if actions.took_effect(context, step):
+    context.server.check()
+    if looks.effect(context, step, {}) == "all":
+        actions.after_failure(context, step, "all")  # a setting may be written, not in force
         context.journal.finished(step_id, "skipped", note="already so")
         return Outcome(step, "skipped", note="already so")
     _begin(context, step_id, step, "running")
-    outcome = _timed(context, step_id, step, lambda: actions.take(context, step_id, step))
+    started = context.clock.monotonic()
+    try:
+        outcome = actions.take(context, step_id, step, is_undo=False)
+    except (UnfinishedError, InterruptedMove):
+        raise  # it stays open: what is left to do is seen when it is taken up again
+    except BaseException as error:
+        effect = _effect_after(context, step_id, step, error)
+        seconds = context.clock.monotonic() - started
+        note = _note(error, effect)
+        status: StepStatus = "unknown" if effect is None else _TAKEN[effect]
+        context.journal.finished(step_id, status, seconds=seconds, bytes=step.bytes, note=note)
+        if effect is not None:
+            actions.tidy(context, context.journal.step(step_id), effect)
+        if isinstance(error, PgstowError) and effect == "all":
+            return Outcome(step, "done", seconds, note)
+        if isinstance(error, LockTimeoutError) and effect is not None:
+            return Outcome(step, "failed", seconds, note)
+        raise
+    seconds = context.clock.monotonic() - started
     context.journal.finished(
-        step_id, outcome.status, seconds=outcome.seconds, bytes=step.bytes, note=outcome.note
+        step_id, outcome.status, seconds=seconds, bytes=step.bytes, note=outcome.note
     )
-    return outcome
+    return Outcome(step, outcome.status, seconds, outcome.note)
 
 
 def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
-    context.sessions.check()
-    if actions.took_effect(context, step):
+    context.server.check()
+    gone = _nothing_to_take_back(context, step)
+    if gone:
+        context.journal.finished(record.id, "undone", note=gone)
+        return Outcome(step, "skipped", note=gone)
+    if looks.effect(context, step, record.facts) == "all":
+        actions.after_failure(context, step, "all")
+        if record.step.kind == "create tablespace":
+            actions.tidy(context, record, "none")
         context.journal.finished(record.id, "undone", note="was so already")
         return Outcome(step, "undone", note="was so already")
     _begin(context, record.id, step, "undoing")
-    outcome = _timed(
-        context,
-        record.id,
-        step,
-        lambda: actions.take(context, record.id, step, record.facts),
-        on_failure="done",
-    )
-    # What could not be taken back is still done, and a later --undo tries it again.
-    ended: StepStatus = "undone" if outcome.status == "done" else "done"
-    context.journal.finished(record.id, ended, seconds=outcome.seconds, note=outcome.note)
-    status: StepStatus = "undone" if outcome.status == "done" else outcome.status
-    return Outcome(step, status, outcome.seconds, outcome.note)
+    started = context.clock.monotonic()
+    try:
+        outcome = actions.take(context, record.id, step, is_undo=True)
+    except (UnfinishedError, InterruptedMove):
+        raise
+    except BaseException as error:
+        effect = _effect_after(context, record.id, step, error)
+        seconds, note = context.clock.monotonic() - started, _note(error, effect)
+        if effect is not None:
+            status: StepStatus = "undone" if effect == "all" else _still_in_effect(context, record)
+            context.journal.finished(record.id, status, seconds=seconds, note=note)
+        if isinstance(error, PgstowError) and effect is not None:
+            return Outcome(step, "undone" if effect == "all" else "failed", seconds, note)
+        raise
+    seconds = context.clock.monotonic() - started
+    ended: StepStatus = "undone" if outcome.status == "done" else record.status
+    context.journal.finished(record.id, ended, seconds=seconds, note=outcome.note)
+    shown: StepStatus = "undone" if outcome.status == "done" else outcome.status
+    return Outcome(step, shown, seconds, outcome.note)
+
+
+def _still_in_effect(context: Context, record: StepRecord) -> StepStatus:
+    """What a step is that could not be taken back: a later --undo tries it again."""
+    try:
+        is_whole = looks.effect(context, record.step, record.facts) == "all"
+    except PgstowError:
+        return "undoing"
+    return "done" if is_whole else "partial"
+
+
+def _nothing_to_take_back(context: Context, step: Step) -> str:
+    """Why a move has nothing to take back: what it moved is gone, or was moved on by others."""
+    if step.kind not in _MOVES:
+        return ""
+    found = context.server.relation(looks.relation_of(step))
+    if found is None:
+        return "it was dropped since"
+    if found.tablespace not in (step.argument("from"), step.argument("to")):
+        return f"somebody has moved it on, to tablespace {found.tablespace!r}"
+    return ""
 
 
 def _begin(context: Context, step_id: int, step: Step, status: StepStatus) -> None:
     """Write down that a step begins, and in which session, should nobody be left to end it."""
-    backend = facts.backend_identity(context.sessions.to_change(step.database))
+    actions.prepare(context, step_id, step, is_undo=status == "undoing")
+    backend = context.server.backend(step.database)
     context.journal.remember(step_id, {"backend": backend})
     context.journal.started(step_id, status)
 
 
-def _is_to_be_taken_back(context: Context, record: StepRecord) -> bool:
-    """A step that was under way when its run ended counts only if it took effect."""
-    moves.settle(context, record)
-    if record.status != "running" or actions.took_effect(context, record.step):
-        return True
-    context.journal.finished(record.id, "failed", note="interrupted")
-    return False
+def _effect_after(
+    context: Context, step_id: int, step: Step, error: BaseException
+) -> looks.Effect | None:
+    """Look at the world after an error, once the server answers again; None: nobody could look."""
+    clock = context.clock
+    deadline = clock.monotonic() + _LOOK_PATIENCE_S
+    record = context.journal.step(step_id)
+    while True:
+        try:
+            if context.server.backend(step.database) != tuple(record.facts["backend"]):
+                leftovers.await_orphan(context, record)  # the session is another by now
+            effect = looks.effect(context, step, record.facts)
+        except PgstowError:
+            if clock.monotonic() >= deadline or isinstance(error, KeyboardInterrupt):
+                return None
+            clock.sleep(_LOOK_PAUSE_S)
+            continue
+        try:
+            actions.after_failure(context, step, effect)
+        except PgstowError:
+            return "part"  # written, and not in force
+        return effect
 
 
-def _timed(
-    context: Context,
-    step_id: int,
-    step: Step,
-    action: Callable[[], Outcome],
-    on_failure: StepStatus = "failed",
-) -> Outcome:
-    """Run an action; a lock that was not granted is an outcome, anything else is raised."""
-    started = time.monotonic()
-    try:
-        outcome = action()
-    except LockTimeoutError as error:
-        return Outcome(step, "failed", time.monotonic() - started, str(error))
-    except KeyboardInterrupt:
-        raise  # the step stays "running": what became of it is seen when it is taken up again
-    except UnfinishedError:
-        raise  # likewise
-    except PgstowError as error:
-        context.journal.finished(
-            step_id, on_failure, seconds=time.monotonic() - started, note=str(error)
-        )
-        raise
-    return Outcome(step, outcome.status, time.monotonic() - started, outcome.note)
-
-
-def _settle(context: Context, records: Sequence[StepRecord]) -> None:
-    """Find out what became of the steps that were under way when the last run ended."""
-    for record in records:
-        moves.settle(context, record)
-        if record.status == "running":
-            done = actions.took_effect(context, record.step)
-            context.journal.finished(
-                record.id,
-                "done" if done else "failed",
-                bytes=record.step.bytes,
-                note="interrupted, but complete" if done else "interrupted",
-            )
-        elif record.status == "undoing":
-            still = actions.took_effect(context, record.step)
-            note = "taking it back was interrupted"
-            context.journal.finished(record.id, "done" if still else "undone", note=note)
+def _note(error: BaseException, effect: looks.Effect | None) -> str:
+    text = str(error) if isinstance(error, PgstowError) else "interrupted"
+    if effect is None:
+        return f"not known how it ended: {text}"
+    return {"all": f"took effect, although: {text}", "part": f"half done: {text}", "none": text}[
+        effect
+    ]

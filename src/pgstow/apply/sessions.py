@@ -4,7 +4,7 @@ import contextlib
 from types import TracebackType
 from typing import Self
 
-from pgstow.model import HostError, ServerState, UserError
+from pgstow.model import HostError, PgstowError, ServerState, UserError
 from pgstow.postgres import Connection, changes, connect, facts
 
 _WATCH_LOCK_TIMEOUT_S = 5.0
@@ -34,6 +34,9 @@ class Sessions:
 
     def lock(self) -> None:
         """Take the lock that keeps a second apply out, and refuse a standby."""
+        if self._lock is not None:
+            with contextlib.suppress(Exception):
+                self._lock.close()
         session = connect(self._dsn, self._home, purpose="apply")
         self._lock = session
         changes.prepare_session(session, lock_timeout_s=_WATCH_LOCK_TIMEOUT_S)
@@ -52,9 +55,18 @@ class Sessions:
             )
 
     def check(self) -> None:
-        """Make sure the lock is still held: a server that restarted has forgotten it."""
-        if self._lock is None or self._lock.closed:
-            raise HostError("the connection that holds the lock is gone", "run apply again")
+        """Make sure, on the server, that the lock is still held.
+
+        A server that restarted has forgotten it, and the session that holds it may have been ended.
+        """
+        try:
+            held = self._lock is not None and changes.holds_lock(self._lock)
+        except PgstowError:
+            held = False
+        if not held:
+            raise HostError(
+                "the session that keeps a second apply out is gone", "run apply again to go on"
+            )
 
     def to_change(self, database: str | None = None) -> Connection:
         """The session that changes things in a database."""

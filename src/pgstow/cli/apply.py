@@ -71,8 +71,7 @@ def apply(
             _recover(store, options, undo=undo)
         if undo:
             _undo(store, dsn, options, yes=yes, dry_run=dry_run, json=json)
-        else:
-            assert layout is not None
+        elif layout is not None:
             _apply(store, layout, dsn, options, prune=prune, yes=yes, dry_run=dry_run, json=json)
 
 
@@ -127,18 +126,20 @@ def _undo(
     store: "Store", dsn: str, options: "Options", *, yes: bool, dry_run: bool, json: bool
 ) -> None:
     from pgstow import apply, migration
-    from pgstow.cli.output import console
+    from pgstow.cli.output import console, print_json
     from pgstow.postgres import read_state
 
     state = read_state(dsn)
     last = store.journal.last_undoable(state.system_identifier)
     if last is None:
-        console().print("There is nothing to undo on this server.")
+        if json:
+            print_json({"run": None, "outcomes": [], "warnings": []})
+        else:
+            console().print("There is nothing to undo on this server.")
         return
     backward = [
         (record, migration.inverse(record.step))
-        for record in reversed(store.journal.steps(last.id))
-        if record.status in ("done", "running", "undoing")
+        for record in reversed(store.journal.in_effect(last.id))
     ]
     if not _agreed([step for _, step in backward], yes=yes, dry_run=dry_run, json=json):
         return

@@ -2,14 +2,12 @@
 
 import os
 import pwd
-import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
+from pgstow.host.disk import Disk
 from pgstow.model.errors import HostError, UserError
-
-_COPY_CHUNK_BYTES = 1024 * 1024
 
 
 def check_mounted(mount: str, why: str) -> None:
@@ -41,35 +39,47 @@ def check_tablespace_directory(location: str, mount: str | None, data_directory:
     _check_owner(location, server_user(data_directory))
 
 
-def make_directory(location: str, data_directory: str) -> bool:
+def missing_directories(location: str) -> tuple[str, ...]:
+    """What must be made for a directory to be there: its missing parents, then itself."""
+    path, missing = Path(location), []
+    while not os.path.lexists(path) and path != path.parent:
+        missing.append(str(path))
+        path = path.parent
+    return tuple(reversed(missing))
+
+
+def make_directory(location: str, data_directory: str, disk: Disk | None = None) -> bool:
     """Make a directory that only the server's user can enter; whether it had to be made."""
-    uid, gid = server_user(data_directory)
+    disk, owner = disk or Disk(), server_user(data_directory)
     path = Path(location)
     try:
-        made = not path.exists()
-        if made:
-            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            path.mkdir(mode=0o700)
-            if os.geteuid() == 0:
-                os.chown(path, uid, gid)
-            sync_directory(path.parent)
+        missing = missing_directories(location)
+        for parent in missing[:-1]:
+            disk.make_directory(Path(parent), 0o755)
+        if missing:
+            disk.make_directory(path, 0o700, owner)
         elif stat.S_IMODE(path.stat().st_mode) != 0o700:
             path.chmod(0o700)
     except OSError as error:
         raise HostError(
             f"directory {location} cannot be made ready: {error.strerror}",
-            f"as root: install -d -m 700 -o {user_name(uid)} {location}",
+            f"as root: install -d -m 700 -o {user_name(owner[0])} {location}",
         ) from error
-    _check_owner(location, (uid, gid))
-    return made
+    _check_owner(location, owner)
+    return bool(missing)
 
 
-def remove_empty_directory(location: str) -> None:
-    """Remove a directory that was made for a tablespace that is gone; one in use is left."""
-    try:
-        Path(location).rmdir()
-    except OSError:
-        return
+def remove_directories(made: Iterable[str], disk: Disk) -> tuple[str, ...]:
+    """Remove directories that were made, the innermost first; gives those in use, which stay."""
+    left = []
+    for name in sorted(set(made), key=len, reverse=True):
+        try:
+            disk.remove_directory(Path(name))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            left.append(name)
+    return tuple(reversed(left))
 
 
 def free_bytes(path: str) -> int | None:
@@ -149,85 +159,6 @@ def file_sizes(path: str) -> dict[str, int] | None:
     except OSError:
         return None
     return sizes
-
-
-def copy_tree(
-    source: Path, target: Path, advanced: Callable[[int], None], unchanged_before: float = 0.0
-) -> None:
-    """Make ``target`` a durable copy of ``source``: contents, owners, modes, times, no extra files.
-
-    A file whose copy has the same size and modification time is taken as copied if it was last
-    written before ``unchanged_before`` (seconds since the epoch): so a copy can begin while the
-    source is in use, and a last pass with the source at rest completes it.
-    """
-    target.mkdir(mode=0o700, exist_ok=True)
-    wanted = set()
-    for entry in sorted(os.scandir(source), key=lambda e: e.name):
-        wanted.add(entry.name)
-        copy = target / entry.name
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                copy_tree(Path(entry.path), copy, advanced, unchanged_before)
-            elif entry.is_symlink():
-                raise HostError(
-                    f"{entry.path} is a symbolic link, which does not belong in pg_wal",
-                    "move it away first",
-                )
-            else:
-                _copy_file(Path(entry.path), copy, advanced, unchanged_before)
-        except FileNotFoundError:  # removed or renamed while the server ran; the last pass sees it
-            continue
-    for present in list(os.scandir(target)):
-        if present.name not in wanted:
-            remove_tree(Path(present.path))
-    _like(source, target)
-    sync_directory(target)
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a file or a directory with what is in it, and make that durable."""
-    try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise HostError(f"{path} cannot be removed: {error.strerror}") from error
-    sync_directory(path.parent)
-
-
-def _copy_file(
-    source: Path, target: Path, advanced: Callable[[int], None], unchanged_before: float
-) -> None:
-    before = source.stat()
-    try:
-        after = target.stat()
-        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    except FileNotFoundError:
-        same = False
-    if same and before.st_mtime < unchanged_before:
-        advanced(before.st_size)
-        return
-    with source.open("rb") as reader, target.open("wb") as writer:
-        while chunk := reader.read(_COPY_CHUNK_BYTES):
-            writer.write(chunk)
-            advanced(len(chunk))
-        writer.flush()
-        os.fsync(writer.fileno())
-    _like_stat(before, target)  # last: only what is on disk may look copied
-
-
-def _like(source: Path, target: Path) -> None:
-    _like_stat(source.stat(), target)
-
-
-def _like_stat(source: os.stat_result, target: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(target, source.st_uid, source.st_gid)
-    target.chmod(stat.S_IMODE(source.st_mode))
-    os.utime(target, ns=(source.st_atime_ns, source.st_mtime_ns))
 
 
 def _is_inside(path: str, directory: str) -> bool:

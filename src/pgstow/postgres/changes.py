@@ -37,6 +37,10 @@ class CancelledError(ServerError):
     """A statement was cancelled, by this program or by someone else."""
 
 
+class NotReloadedError(ServerError):
+    """ALTER SYSTEM wrote its file, and the server was not told to read it."""
+
+
 @contextmanager
 def change_errors(doing: str) -> Iterator[None]:
     """Turn what psycopg raises into errors that say what was being done and what to do."""
@@ -61,25 +65,56 @@ def change_errors(doing: str) -> Iterator[None]:
         raise ServerError(f"{doing}: {_first_line(error)}") from error
 
 
+# Every limit on time is set, whatever the role's or the database's own settings say; by the first
+# version that has it.
+_SESSION = {
+    "statement_timeout": ("0", 0),
+    "transaction_timeout": ("0", 170000),
+    "idle_session_timeout": ("0", 140000),
+    "idle_in_transaction_session_timeout": ("0", 0),
+    "default_transaction_read_only": ("off", 0),
+    # A statement must not outlive a killed client: nobody would know how it ended.
+    "client_connection_check_interval": ("1s", 140000),
+}
+
+
 def prepare_session(connection: Connection, *, lock_timeout_s: float) -> None:
     """Make a session fit for long changes: no limit but on locks, and gone when its client is."""
-    settings = {
-        "statement_timeout": "0",
-        "lock_timeout": f"{max(1, round(lock_timeout_s * 1000))}ms",
-        "idle_session_timeout": "0",
-        "default_transaction_read_only": "off",
-        # A statement must not outlive a killed client: nobody would know how it ended.
-        "client_connection_check_interval": "1s",
-    }
+    version = connection.info.server_version
     with change_errors("preparing the session"):
-        for name, value in settings.items():
-            _execute(connection, sql.SQL("SET {} = {}"), sql.Identifier(name), sql.Literal(value))
-    # Ordinary autovacuum yields to a waiting lock only when deadlock_timeout has passed, which
-    # must therefore be shorter than lock_timeout. Only a superuser may set it.
-    shorter_ms = max(1, round(lock_timeout_s * 1000 / 3))
-    if shorter_ms < 1000:
+        for name, (value, since) in _SESSION.items():
+            if version >= since:
+                _set(connection, name, value)
+        # What is reported done must outlive the server's crash.
+        connection.execute(
+            "SELECT set_config('synchronous_commit', 'local', false)"
+            " WHERE current_setting('synchronous_commit') = 'off'"
+        )
+    set_lock_timeout(connection, lock_timeout_s)
+
+
+def set_lock_timeout(connection: Connection, lock_timeout_s: float) -> None:
+    """Limit how long a statement queues for a lock.
+
+    Ordinary autovacuum yields to a waiting lock only when deadlock_timeout has passed, which is
+    therefore made shorter, where the role may (a superuser, or one granted SET on it): see
+    :func:`autovacuum_yields_after_s`.
+    """
+    lock_timeout_ms = max(1, round(lock_timeout_s * 1000))
+    with change_errors("preparing the session"):
+        _set(connection, "lock_timeout", f"{lock_timeout_ms}ms")
+    if lock_timeout_ms < 3000:
         with contextlib.suppress(psycopg.Error):
-            _execute(connection, sql.SQL("SET deadlock_timeout = {}"), sql.Literal(shorter_ms))
+            _set(connection, "deadlock_timeout", f"{max(1, lock_timeout_ms // 3)}ms")
+
+
+def autovacuum_yields_after_s(connection: Connection) -> float:
+    """How long a statement of this session waits for a lock until autovacuum makes way for it."""
+    with change_errors("looking at deadlock_timeout"):
+        row = connection.execute(
+            "SELECT setting::float8 FROM pg_settings WHERE name = 'deadlock_timeout'"
+        ).fetchone()
+    return float(row[0]) / 1000 if row else 1.0
 
 
 def create_tablespace(
@@ -184,14 +219,14 @@ def set_setting(connection: Connection, name: str, value: str) -> None:
             sql.Identifier(name),
             sql.Literal(value),
         )
-        connection.execute("SELECT pg_reload_conf()")
+    reload(connection)
 
 
 def reset_setting(connection: Connection, name: str) -> None:
     """ALTER SYSTEM RESET, then reload."""
     with change_errors(f"resetting {name}"):
         _execute(connection, sql.SQL("ALTER SYSTEM RESET {}"), sql.Identifier(name))
-        connection.execute("SELECT pg_reload_conf()")
+    reload(connection)
 
 
 def set_temp_tablespaces(connection: Connection, names: tuple[str, ...]) -> None:
@@ -199,7 +234,19 @@ def set_temp_tablespaces(connection: Connection, names: tuple[str, ...]) -> None
     listed = sql.SQL(", ").join(map(sql.Identifier, names)) if names else sql.Literal("")
     with change_errors("setting temp_tablespaces"):
         _execute(connection, sql.SQL("ALTER SYSTEM SET temp_tablespaces = {}"), listed)
-        connection.execute("SELECT pg_reload_conf()")
+    reload(connection)
+
+
+def reload(connection: Connection) -> None:
+    """Tell the server to read its configuration again."""
+    try:
+        with change_errors("reloading the configuration"):
+            connection.execute("SELECT pg_reload_conf()")
+    except (ServerError, UserError) as error:
+        raise NotReloadedError(
+            f"the setting is written but not in force: {error.message}",
+            "GRANT EXECUTE ON FUNCTION pg_reload_conf() to the role and run apply again, or reload",
+        ) from error
 
 
 def checkpoint(connection: Connection) -> None:
@@ -227,6 +274,17 @@ def try_lock(connection: Connection) -> int | None:
             (LOCK_KEY,),
         ).fetchone()
     return int(row[0]) if row else 0
+
+
+def holds_lock(connection: Connection) -> bool:
+    """Whether the server still knows this session as the lock's holder."""
+    with change_errors("looking at the advisory lock"):
+        row = connection.execute(
+            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+            " AND pid = pg_backend_pid() AND classid::bigint << 32 | objid::bigint = %s",
+            (LOCK_KEY,),
+        ).fetchone()
+    return row is not None
 
 
 def _run_watched(
@@ -259,6 +317,10 @@ def _run_watched(
     if failure:
         with change_errors(doing):
             raise failure[0]
+
+
+def _set(connection: Connection, name: str, value: str) -> None:
+    _execute(connection, sql.SQL("SET {} = {}"), sql.Identifier(name), sql.Literal(value))
 
 
 def _execute(connection: Connection, statement: sql.SQL, *parts: sql.Composable) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 
+from pgstow.model.errors import ServerError, UserError
 from pgstow.model.storage import RelationId
 from pgstow.postgres.changes import change_errors
 from pgstow.postgres.connect import Connection
@@ -123,36 +124,61 @@ def index_oids(connection: Connection, table_oid: int) -> tuple[int, ...]:
     return tuple(row[0] for row in rows)
 
 
-def leftover_indexes(
-    connection: Connection, table_oid: int, known: frozenset[int], original: tuple[int, str]
-) -> tuple[tuple[str, str], ...]:
-    """Invalid indexes a failed REINDEX CONCURRENTLY of ``original`` left; nobody is building them.
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """A REINDEX CONCURRENTLY that was begun: the index, its table, the table's indexes before."""
 
-    ``known`` are those the table had before: never touched, but for the original itself (by oid
-    and name), which is called ``_ccold`` once its successor has taken over. Names are cut to fit
-    into 63 bytes, so only the part before the suffix is compared, as far as it goes.
+    database: str
+    name: str
+    oid: int
+    table_oid: int
+    indexes: tuple[int, ...]
+    source: str  # tablespaces
+    target: str
+
+
+def leftover_indexes(connection: Connection, rebuild: Rebuild) -> tuple[tuple[str, str], ...]:
+    """Invalid indexes that a rebuild left, by schema and name; none while someone builds there.
+
+    It is the rebuild's own only if all agrees. Until the new index takes the old one's name, the new
+    one (``_ccnew``) is what may be left: it came after the table's indexes were looked at, and lies
+    where the rebuild was to bring it. From then on it is the old one (``_ccold``): the very index
+    that was rebuilt. Names are cut to fit into 63 bytes, so only the part before the suffix is
+    compared, as far as it goes.
     """
     with change_errors("looking for leftover indexes"):
         rows = connection.execute(
             """
-            SELECT c.oid::bigint, n.nspname::text, c.relname::text
+            SELECT c.oid::bigint, n.nspname::text, c.relname::text,
+                   coalesce(own.spcname, whole.spcname)::text,
+                   EXISTS (SELECT FROM pg_class o WHERE o.oid = %s AND o.relname = %s)
               FROM pg_index x
               JOIN pg_class c ON c.oid = x.indexrelid
               JOIN pg_namespace n ON n.oid = c.relnamespace
+              JOIN pg_database d ON d.datname = current_database()
+              JOIN pg_tablespace whole ON whole.oid = d.dattablespace
+              LEFT JOIN pg_tablespace own ON own.oid = c.reltablespace
              WHERE x.indrelid = %s AND NOT x.indisvalid
                AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p
                                 WHERE p.relid = x.indrelid)
             """,
-            (table_oid,),
+            (rebuild.oid, rebuild.name, rebuild.table_oid),
         ).fetchall()
-    found = []
-    for oid, schema, name in rows:
-        match = re.fullmatch(r"(.*)_cc(new|old)[0-9]*", name, flags=re.DOTALL)
-        if match is None or not original[1].startswith(match[1]):
-            continue
-        if (match[2] == "old" and oid == original[0]) or oid not in known:
-            found.append((schema, name))
-    return tuple(found)
+    return tuple(
+        (schema, name)
+        for oid, schema, name, tablespace, has_its_name in rows
+        if is_leftover(rebuild, oid, name, tablespace, not has_its_name)
+    )
+
+
+def is_leftover(rebuild: Rebuild, oid: int, name: str, tablespace: str, is_swapped: bool) -> bool:
+    """Whether an invalid index of the table was left by a rebuild: see above."""
+    match = re.fullmatch(r"(.*)_cc(new|old)[0-9]*", name, flags=re.DOTALL)
+    if match is None or not rebuild.name.startswith(match[1]):
+        return False
+    if match[2] == "old":
+        return oid == rebuild.oid
+    return not is_swapped and oid not in rebuild.indexes and tablespace == rebuild.target
 
 
 # Share of a REINDEX CONCURRENTLY at which each of its phases begins and how much it is, by the
@@ -253,9 +279,67 @@ def setting_facts(connection: Connection, name: str) -> SettingFacts | None:
             " ORDER BY seqno DESC LIMIT 1",
             (name,),
         ).fetchone()
-    except psycopg.Error:  # only a superuser may read pg_file_settings
-        own = None
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise UserError(
+            f"whether ALTER SYSTEM has set {name} cannot be seen, so that it could not be undone",
+            "connect as a superuser, or: GRANT SELECT ON pg_file_settings TO the role; "
+            "GRANT EXECUTE ON FUNCTION pg_show_all_file_settings() TO the role",
+        ) from error
+    except psycopg.Error as error:
+        raise ServerError(f"pg_file_settings cannot be read: {error}") from error
     return SettingFacts(row[0], row[1], row[2], own[0] if own else None)
+
+
+def may_reload(connection: Connection) -> bool:
+    """Whether the role may tell the server to read its configuration again."""
+    with change_errors("looking at the role's rights"):
+        row = connection.execute(
+            "SELECT has_function_privilege('pg_reload_conf()', 'EXECUTE')"
+        ).fetchone()
+    return bool(row and row[0])
+
+
+def has_database(connection: Connection, name: str) -> bool:
+    """Whether there is a database of that name."""
+    with change_errors("looking for a database"):
+        row = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone()
+    return row is not None
+
+
+def tablespace_databases(connection: Connection, name: str) -> tuple[str, ...]:
+    """Databases with files in a tablespace."""
+    with change_errors(f"looking at what is in tablespace {name!r}"):
+        rows = connection.execute(
+            "SELECT d.datname::text FROM pg_tablespace t, pg_tablespace_databases(t.oid) f,"
+            " pg_database d WHERE t.spcname = %s AND d.oid = f AND d.datallowconn ORDER BY 1",
+            (name,),
+        ).fetchall()
+    return tuple(row[0] for row in rows)
+
+
+def tablespace_relations(connection: Connection, name: str) -> tuple[tuple[str, str | None], ...]:
+    """What of the session's database lies in a tablespace: each relation and its file's number.
+
+    A partitioned table or index has no file, and keeps its tablespace all the same.
+    """
+    with change_errors(f"looking at what is in tablespace {name!r}"):
+        rows = connection.execute(
+            "SELECT c.oid::regclass::text, pg_relation_filenode(c.oid)::text FROM pg_class c"
+            " JOIN pg_tablespace t ON t.oid = c.reltablespace WHERE t.spcname = %s ORDER BY 1",
+            (name,),
+        ).fetchall()
+    return tuple((row[0], row[1]) for row in rows)
+
+
+def database_oid(connection: Connection) -> int:
+    """The session's database."""
+    with change_errors("looking at the session's database"):
+        row = connection.execute(
+            "SELECT oid::bigint FROM pg_database WHERE datname = current_database()"
+        ).fetchone()
+    if row is None:
+        raise ServerError("the session's database does not exist any more", "run diff again")
+    return int(row[0])
 
 
 def is_in_recovery(connection: Connection) -> bool:
@@ -277,7 +361,8 @@ def backend_identity(connection: Connection) -> tuple[int, str]:
             "SELECT pid, extract(epoch FROM backend_start)::text"
             " FROM pg_stat_activity WHERE pid = pg_backend_pid()"
         ).fetchone()
-    assert row is not None
+    if row is None:
+        raise ServerError("the server does not know this session", "run apply again")
     return row[0], row[1]
 
 
@@ -298,7 +383,8 @@ def server_places(connection: Connection) -> tuple[str, str]:
         row = connection.execute(
             "SELECT current_setting('data_directory'), current_setting('config_file')"
         ).fetchone()
-    assert row is not None
+    if row is None:
+        raise ServerError("the server does not tell its directories", "run apply again")
     return row[0], row[1]
 
 
@@ -309,6 +395,6 @@ def quoted_list(connection: Connection, names: tuple[str, ...]) -> str:
 
 def quote_identifier(connection: Connection, name: str) -> str:
     """A name as the server itself would quote it."""
-    row = connection.execute("SELECT quote_ident(%s)", (name,)).fetchone()
-    assert row is not None
-    return str(row[0])
+    with change_errors("quoting a name"):
+        row = connection.execute("SELECT quote_ident(%s)", (name,)).fetchone()
+    return str(row[0]) if row else name

@@ -83,7 +83,16 @@ class StepOutcome:
 
     step: Step
     status: Literal[
-        "planned", "running", "done", "failed", "skipped", "undoing", "undone", "not taken"
+        "planned",
+        "running",
+        "done",
+        "failed",
+        "skipped",
+        "undoing",
+        "undone",
+        "unknown",
+        "partial",
+        "not taken",
     ]
     seconds: float | None = None
     bytes: int | None = None

@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS apply_run (
 CREATE TABLE IF NOT EXISTS apply_step (
     id INTEGER PRIMARY KEY,
     run INTEGER NOT NULL REFERENCES apply_run (id),
-    status TEXT NOT NULL,            -- planned, running, done, failed, skipped, undoing, undone
+    status TEXT NOT NULL,            -- StepStatus
     kind TEXT NOT NULL,
     subject TEXT NOT NULL,
     step TEXT NOT NULL,              -- the step, as JSON
@@ -45,7 +45,18 @@ CREATE INDEX IF NOT EXISTS apply_step_run ON apply_step (run);
 """
 
 RunStatus = Literal["running", "done", "failed", "undone"]
-StepStatus = Literal["planned", "running", "done", "failed", "skipped", "undoing", "undone"]
+# What a step is known to be. "running" and "undoing" are also what a kill leaves, when nobody could
+# look. "unknown": it ended in an error, and its effect could not be looked at. Those three are
+# looked at before anything else is done. "partial": part of it took effect, which undo takes back.
+StepStatus = Literal[
+    "planned", "running", "done", "failed", "skipped", "undoing", "undone", "unknown", "partial"
+]
+_OPEN = "('running', 'undoing', 'unknown')"
+_IN_EFFECT = "('done', 'partial', 'running', 'undoing', 'unknown')"
+# Names among a step's facts: the rebuilds it began and has not seen to leave nothing behind; the
+# directories it made.
+REBUILDS = "rebuilds"
+MADE = "made"
 _STEP = TypeAdapter(Step)
 _PAIRS = TypeAdapter(tuple[tuple[str, str], ...])
 
@@ -76,6 +87,12 @@ class StepRecord:
     seconds: float | None
     bytes: int | None
     note: str | None
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Directories it made, or was about to make."""
+        found = self.facts.get(MADE)
+        return tuple(found) if isinstance(found, list) else ()
 
 
 class Journal:
@@ -184,11 +201,8 @@ class Journal:
 
     def last_undoable(self, server: str) -> RunRecord | None:
         """The last run on a server that has a step to take back."""
-        return self._run(
-            "WHERE server = ? AND id IN (SELECT run FROM apply_step"
-            " WHERE status IN ('done', 'undoing', 'running')) ORDER BY id DESC LIMIT 1",
-            server,
-        )
+        where = f"SELECT run FROM apply_step WHERE status IN {_IN_EFFECT}"  # noqa: S608
+        return self._run(f"WHERE server = ? AND id IN ({where}) ORDER BY id DESC LIMIT 1", server)
 
     def steps(self, run: int) -> tuple[StepRecord, ...]:
         """A run's steps, in the order they were planned."""
@@ -196,17 +210,40 @@ class Journal:
 
     def unfinished_wal_moves(self) -> tuple[StepRecord, ...]:
         """Moves of pg_wal that were under way when a run ended; their server may be down."""
-        return self._steps(
-            "WHERE kind = 'move wal' AND status IN ('running', 'undoing') ORDER BY id"
+        return self._steps(f"WHERE kind = 'move wal' AND status IN {_OPEN} ORDER BY id")
+
+    def step(self, id: int) -> StepRecord:
+        """One step as it is recorded now."""
+        (record,) = self._steps("WHERE id = ?", id)
+        return record
+
+    def in_effect(self, run: int) -> tuple[StepRecord, ...]:
+        """A run's steps that took effect, or may have, in the order they were planned."""
+        return self._steps(f"WHERE run = ? AND status IN {_IN_EFFECT} ORDER BY id", run)
+
+    def open_steps(self, server: str) -> tuple[StepRecord, ...]:
+        """Steps of any run on a server of which nobody knows how they ended."""
+        return self._of_server(server, f"status IN {_OPEN}")
+
+    def rebuilds(self, server: str) -> tuple[StepRecord, ...]:
+        """Steps of any run that began to rebuild an index and have not been seen to leave nothing.
+
+        See :data:`REBUILDS`.
+        """
+        found = self._of_server(server, "kind = 'move index'")
+        return tuple(record for record in found if record.facts.get(REBUILDS))
+
+    def made_directories(self, server: str) -> frozenset[str]:
+        """Directories that steps on this server made (or were about to make)."""
+        return frozenset(
+            directory
+            for record in self._of_server(server, "facts LIKE '%\"made\"%'")
+            for directory in record.made
         )
 
     def is_settled(self, server: str) -> bool:
-        """Whether the last run on a server left nothing open: no step under way, no leftovers."""
-        last = self.last_run(server)
-        return last is None or not any(
-            record.status in ("running", "undoing") or record.facts.get("leftovers")
-            for record in self.steps(last.id)
-        )
+        """Whether the runs on a server left nothing to look at."""
+        return not (self.open_steps(server) or self.rebuilds(server))
 
     def made_tablespaces(self, server: str) -> frozenset[str]:
         """Tablespaces that runs on this server made and nobody took back."""
@@ -220,6 +257,10 @@ class Journal:
         for kind, subject in rows:
             (made.add if kind == "create tablespace" else made.discard)(subject)
         return frozenset(made)
+
+    def _of_server(self, server: str, condition: str) -> tuple[StepRecord, ...]:
+        of_server = "WHERE run IN (SELECT id FROM apply_run WHERE server = ?)"
+        return self._steps(f"{of_server} AND {condition} ORDER BY id", server)
 
     def _write(self, statement: str, *values: object) -> int:
         with self._connection:
@@ -251,8 +292,6 @@ def _step_record(id: int, run: int, status: StepStatus, step: str, facts: str, *
 
 
 def _with_undo(step: Step, arguments: tuple[tuple[str, str], ...]) -> Step:
-    from dataclasses import replace
-
     return replace(step, undo_arguments=arguments)
 
 

@@ -219,8 +219,8 @@ def test_a_standby_is_refused(bench: Bench, tmp_path: Path) -> None:
 def test_a_full_target_is_refused_before_anything_runs(bench: Bench) -> None:
     from pgstow.apply import Options
     from pgstow.apply.context import Context
-    from pgstow.apply.prechecks import check
     from pgstow.apply.live import live
+    from pgstow.apply.prechecks import check
     from pgstow.apply.values import Observer
     from pgstow.model import HostError
     from pgstow.workspace import Workspace

@@ -234,6 +234,13 @@ snapshots: st.SearchStrategy[dict[str, Any]] = st.one_of(
 sizes = st.one_of(st.integers(1, 2**50), st.integers(1, 2**20).map(lambda number: number * GIB))
 
 
+locations = identifiers.map(lambda one: "/" + re.sub(r"['\n\r\0]", "_", one))
+
+
+def _is_tablespace_name(name: str) -> bool:
+    return not name.startswith("pg_") and len(name.encode()) <= 63 and "\0" not in name
+
+
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
     names = draw(st.lists(plain, min_size=1, max_size=4, unique=True))
@@ -255,9 +262,7 @@ def layouts(draw: st.DrawFn) -> Layout:
         )
         for number, name in enumerate(names)
     )
-    spaces = draw(
-        st.lists(identifiers.filter(lambda one: not one.startswith("pg_")), max_size=3, unique=True)
-    )
+    spaces = draw(st.lists(identifiers.filter(_is_tablespace_name), max_size=3, unique=True))
     moved = draw(st.lists(relations, max_size=6, unique=True))
     some: Any = st.sampled_from(names)
     return Layout(
@@ -277,7 +282,7 @@ def layouts(draw: st.DrawFn) -> Layout:
                 volume=draw(some),
                 relations=tuple(moved[number :: len(spaces)]),
                 options=draw(pairs),
-                location=draw(st.none() | identifiers),
+                location=draw(st.none() | locations),
             )
             for number, name in enumerate(spaces)
         ),
@@ -314,7 +319,7 @@ _HOSTILE = (
                 "data",
                 tuple(RelationId(name, name, name) for name in _HOSTILE),
                 tuple((name, name) for name in _HOSTILE),
-                "/mnt/" + _HOSTILE[1],
+                "/mnt/" + _HOSTILE[3].replace("'", ""),
             ),
         ),
     )
@@ -323,3 +328,47 @@ def test_what_is_written_reads_back(layout: Layout) -> None:
     text = format_layout(layout)
     assert parse_layout(text, "layout.toml") == layout
     assert format_layout(parse_layout(text, "layout.toml")) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("x" * 64, "has 64 bytes, and PostgreSQL cuts names at 63"),
+        ("ü" * 32, "has 64 bytes"),
+        ("pg_fast", "is reserved"),
+        ("a\\u0000b", "zero byte"),
+    ],
+)
+def test_a_tablespace_name_the_server_would_cut_is_refused(name: str, rule: str) -> None:
+    text = f'{MINIMAL_TABLES}[tablespaces."{name}"]\nvolume = "data"\n'
+    with pytest.raises(LayoutError, match=rule):
+        parse_layout(text, "layout.toml")
+    fits = f'{MINIMAL_TABLES}[tablespaces."{"ü" * 31}x"]\nvolume = "data"\n'
+    assert len(parse_layout(fits, "layout.toml").tablespaces[0].name.encode()) == 63
+
+
+@pytest.mark.parametrize(
+    ("location", "rule"),
+    [
+        ("fast/hot", "not an absolute path"),
+        ("/mnt/it's", "a quote"),
+        ("/mnt/a\\nb", "a quote, a line's end"),
+        ("/mnt/a\\u0000b", "zero byte"),
+        ("/mnt/" + "x" * 1000, "too long"),
+    ],
+)
+def test_a_location_the_server_would_refuse_is_refused(location: str, rule: str) -> None:
+    space = f'[tablespaces.fast]\nvolume = "data"\nlocation = "{location}"\n'
+    with pytest.raises(LayoutError, match=rule) as error:
+        parse_layout(MINIMAL_TABLES + space, "layout.toml")
+    assert "tablespaces.fast.location" in str(error.value)
+
+
+MINIMAL_TABLES = """
+[volumes.data]
+type = "gp3"
+size = "10GiB"
+mount = "/mnt/data"
+[postgres]
+data = "data"
+"""

@@ -1,13 +1,24 @@
 """Steps from a state to a layout: which, in what order, and the laws they keep."""
 
+from dataclasses import replace
+
 import pytest
 from migration_samples import MIB, index, layout, server_state, table
 
-from pgstow.migration import Pressure, VolumeLimits, after, inverse, remarks, steps
+from pgstow.migration import (
+    Pressure,
+    VolumeLimits,
+    after,
+    drop_is_safe,
+    inverse,
+    remarks,
+    steps,
+)
 from pgstow.model import (
     DeviceTraffic,
     Layout,
     LayoutError,
+    PartitionedRelation,
     Rate,
     RelationId,
     ServerState,
@@ -16,6 +27,7 @@ from pgstow.model import (
 )
 
 ORDERS = RelationId("shop", "public", "orders")
+EVENTS = RelationId("shop", "public", "events")
 ORDERS_INDEX = RelationId("shop", "public", "orders_pkey")
 
 
@@ -147,6 +159,69 @@ def test_a_partitioned_name_stands_for_its_partitions() -> None:
         "shop.public.events_1": "fast",
         "shop.public.events_2": "fast",
     }
+
+
+def hierarchy() -> ServerState:
+    """events, by year and then by month, with an index that has the same parts."""
+    events, year = EVENTS, RelationId("shop", "public", "events_2026")
+    months = [RelationId("shop", "public", f"events_2026_{n:02}") for n in (1, 2)]
+    leaves = [table(m, partition_of=year, ancestors=(events,)) for m in months]
+    parents = (
+        PartitionedRelation(events, "table"),
+        PartitionedRelation(year, "table", lineage=(events,)),
+    )
+    return replace(server_state(*leaves), partitioned=parents)
+
+
+def test_a_root_stands_for_every_level_and_new_partitions_go_there() -> None:
+    taken = plan(hierarchy(), layout(tablespaces={"fast": ("fast", (EVENTS,))}))
+    moves = [(s.subject, dict(s.arguments)["method"]) for s in taken if s.kind == "move table"]
+    assert moves == [
+        ("shop.public.events", "catalog"),
+        ("shop.public.events_2026", "catalog"),
+        ("shop.public.events_2026_01", "copy"),
+        ("shop.public.events_2026_02", "copy"),
+    ]
+    reached = hierarchy()
+    for step in taken:
+        reached = after(reached, step)
+    assert {parent.tablespace for parent in reached.partitioned} == {"fast"}
+    assert plan(reached, layout(tablespaces={"fast": ("fast", (EVENTS,))})) == ()
+    for step in reversed(taken):
+        reached = after(reached, inverse(step))
+    assert reached.partitioned == hierarchy().partitioned
+
+
+def test_the_nearest_name_wins_in_a_hierarchy() -> None:
+    year = RelationId("shop", "public", "events_2026")
+    first = RelationId("shop", "public", "events_2026_01")
+    wanted = layout(
+        tablespaces={"fast": ("fast", (EVENTS, first)), "slow": ("bulk", (year,))},
+    )
+    moves = {s.subject: s.argument("to") for s in plan(hierarchy(), wanted) if s.relation}
+    assert moves == {
+        "shop.public.events": "fast",
+        "shop.public.events_2026": "slow",
+        "shop.public.events_2026_01": "fast",
+        "shop.public.events_2026_02": "slow",
+    }
+
+
+def test_a_tablespace_that_a_parent_names_is_in_use() -> None:
+    old = TablespaceState("old", "/mnt/fast/old")
+    parent = PartitionedRelation(EVENTS, "table", "old")
+    state = replace(server_state(tablespaces=(old,)), partitioned=(parent,))
+    taken = plan(state, layout(), prune=True, made=frozenset({"old"}))
+    assert kinds(taken) == ["move table", "drop tablespace"]
+    assert taken[0].argument("to") == "pg_default"
+    assert not drop_is_safe(state, "old")
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_an_order_that_is_not_legal_is_an_error_whatever_python_optimises(position: int) -> None:
+    taken = plan(server_state(table(ORDERS)), layout(tablespaces={"fast": ("fast", (ORDERS,))}))
+    with pytest.raises(LayoutError, match="not legal in this order"):
+        after(after(server_state(table(ORDERS)), taken[position]), taken[position])
 
 
 def test_a_tablespace_elsewhere_is_refused() -> None:

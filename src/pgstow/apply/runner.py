@@ -188,6 +188,8 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
         if effect is not None:
             status: StepStatus = "undone" if effect == "all" else _still_in_effect(context, record)
             context.journal.finished(record.id, status, seconds=seconds, note=note)
+        if effect == "all" and record.step.kind == "create tablespace":
+            actions.tidy(context, record, "none")
         if isinstance(error, PgstowError) and effect is not None:
             return Outcome(step, "undone" if effect == "all" else "failed", seconds, note)
         raise

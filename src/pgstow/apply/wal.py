@@ -176,7 +176,7 @@ def _prepare(context: Context, step: Step) -> Move:
     if not inward:
         directories.check_tablespace_directory(target, mount or None, data)
     for name in (prepared.aside, *((prepared.staging,) if inward else ())):
-        if os.path.lexists(name):
+        if os.path.lexists(name) and not (name.is_dir() and not any(name.iterdir())):
             raise HostError(
                 f"{name} is left from an earlier move",
                 "make sure that the server needs it no more, then remove it",

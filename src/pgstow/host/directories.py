@@ -1,5 +1,6 @@
 """Directories PostgreSQL is to use: checked, made with the right owner and mode, copied durably."""
 
+import errno
 import os
 import pwd
 import stat
@@ -8,6 +9,9 @@ from pathlib import Path
 
 from pgstow.host.disk import Disk
 from pgstow.model.errors import HostError, UserError
+
+# Not empty, a mount point, or not ours to remove.
+_IN_USE = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY, errno.EACCES, errno.EPERM})
 
 
 def check_mounted(mount: str, why: str) -> None:
@@ -77,7 +81,11 @@ def remove_directories(made: Iterable[str], disk: Disk) -> tuple[str, ...]:
             disk.remove_directory(Path(name))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:
+        except OSError as error:
+            if error.errno not in _IN_USE:
+                raise HostError(
+                    f"directory {name} cannot be removed: {error.strerror}", "remove it by hand"
+                ) from error
             left.append(name)
     return tuple(reversed(left))
 

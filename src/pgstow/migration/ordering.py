@@ -25,6 +25,7 @@ from pgstow.migration.targets import (
 from pgstow.model import (
     DEFAULT_TABLESPACE,
     Layout,
+    PartitionedRelation,
     Relation,
     RelationId,
     ServerState,
@@ -68,6 +69,7 @@ def steps(
     taken = (
         *_create(state, wanted, spaces),
         *_alter(state, spaces),
+        *_parents(state, targets),
         *_moves(state, targets, estimator, pressure or Pressure()),
         *_temp(state, wanted, spaces),
         *_settings(state, wanted),
@@ -94,6 +96,7 @@ def inverse(step: Step) -> Step:
 def drop_is_safe(state: ServerState, tablespace: str) -> bool:
     """Whether nothing known lies in a tablespace and no temporary file is sent to it."""
     used = any(relation.tablespace == tablespace for relation in state.relations)
+    used = used or any(parent.tablespace == tablespace for parent in state.partitioned)
     return not used and tablespace not in present_temp_tablespaces(state)
 
 
@@ -251,7 +254,10 @@ def _move(relation: Relation, target: str, estimator: Estimator) -> Step:
         action, undo = (text.reindex(relation.id, t) for t in (target, relation.tablespace))
         lock = text.reindex_lock(relation)
     else:
-        action, undo = (text.set_tablespace(relation, t) for t in (target, relation.tablespace))
+        action, undo = (
+            text.set_tablespace(relation.id, relation.kind, t)
+            for t in (target, relation.tablespace)
+        )
         lock = text.copy_lock(relation, cost.seconds)
     method = (("method", "reindex" if rebuilds else "copy"), ("relation kind", relation.kind))
     return Step(
@@ -267,6 +273,39 @@ def _move(relation: Relation, target: str, estimator: Estimator) -> Step:
         relation=relation.id,
         arguments=(("from", relation.tablespace), ("to", target), *method),
         undo_arguments=(("from", target), ("to", relation.tablespace), *method),
+    )
+
+
+def _parents(state: ServerState, targets: dict[RelationId, str]) -> list[Step]:
+    """Partitioned tables and indexes: nothing is copied, but new partitions are made there.
+
+    They come before their partitions: one that is made meanwhile is in its place at once.
+    """
+    return [
+        _parent(parent, targets[parent.id])
+        for parent in sorted(state.partitioned, key=lambda p: (p.kind, p.id))
+        if targets.get(parent.id, parent.tablespace) != parent.tablespace
+    ]
+
+
+def _parent(parent: PartitionedRelation, target: str) -> Step:
+    action, undo = (
+        text.set_tablespace(parent.id, parent.kind, space) for space in (target, parent.tablespace)
+    )
+    rest = (("method", "catalog"), ("relation kind", parent.kind))
+    return Step(
+        kind="move index" if parent.kind == "index" else "move table",
+        subject=str(parent.id),
+        action=action,
+        undo=undo,
+        lock=f"ACCESS EXCLUSIVE on {parent.id} for an instant: nothing is copied",
+        bytes=0,
+        wal_bytes=0,
+        seconds=0.1,
+        database=parent.id.database,
+        relation=parent.id,
+        arguments=(("from", parent.tablespace), ("to", target), *rest),
+        undo_arguments=(("from", target), ("to", parent.tablespace), *rest),
     )
 
 

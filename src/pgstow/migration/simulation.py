@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from pgstow.model import ServerState, Step, TablespaceState
+from pgstow.model import LayoutError, ServerState, Step, TablespaceState
 
 
 def after(state: ServerState, step: Step) -> ServerState:
-    """The state after a step; an assertion fails where the step is not legal in that state."""
+    """The state after a step; an error where the step is not legal in that state."""
     match step.kind:
         case "create tablespace" | "drop tablespace" | "alter tablespace":
             return _tablespace(state, step)
@@ -21,7 +21,7 @@ def after(state: ServerState, step: Step) -> ServerState:
         case "set temp tablespaces":
             names = [value for key, value in step.arguments if key == "tablespace"]
             known = {space.name for space in state.tablespaces} | {"pg_default"}
-            assert set(names) <= known, f"{set(names) - known} must exist before it is used"
+            _require(set(names) <= known, f"{set(names) - known} must exist before it is used")
             quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
             settings = dict(state.settings) | {"temp_tablespaces": quoted}
             return replace(state, settings=tuple(settings.items()))
@@ -35,23 +35,25 @@ def _tablespace(state: ServerState, step: Step) -> ServerState:
     put = {key[7:]: value for key, value in step.arguments if key.startswith("option.")}
     reset = {key[6:] for key, _ in step.arguments if key.startswith("reset.")}
     if step.kind == "create tablespace":
-        assert name not in spaces, f"{name} exists already"
+        _require(name not in spaces, f"{name} exists already")
         spaces[name] = TablespaceState(name, step.argument("location"), tuple(put.items()))
     else:
-        assert name in spaces, f"{name} must exist before it is changed"
+        _require(name in spaces, f"{name} must exist before it is changed")
         old = spaces.pop(name)
         if step.kind == "alter tablespace":
             options = {k: v for k, v in (dict(old.options) | put).items() if k not in reset}
             spaces[name] = replace(old, options=tuple(options.items()))
         else:
-            assert all(r.tablespace != name for r in state.relations), f"{name} is in use"
+            used = {r.tablespace for r in state.relations}
+            used |= {p.tablespace for p in state.partitioned}
+            _require(name not in used, f"{name} is in use")
     return replace(state, tablespaces=tuple(spaces.values()))
 
 
 def _move(state: ServerState, step: Step) -> ServerState:
     source, target = step.argument("from"), step.argument("to")
     known = {space.name for space in state.tablespaces} | {"pg_default"}
-    assert target in known, f"{target} must exist before it is used"
+    _require(target in known, f"{target} must exist before it is used")
     toast = {r.id for r in state.relations if r.kind == "toast" and r.table == step.relation}
     relations = []
     for relation in state.relations:
@@ -59,8 +61,17 @@ def _move(state: ServerState, step: Step) -> ServerState:
             relation.table == step.relation or relation.table in toast
         )
         if relation.id == step.relation:
-            assert relation.tablespace == source, f"{relation.id} is not in {source}"
+            _require(relation.tablespace == source, f"{relation.id} is not in {source}")
         if relation.id == step.relation or carried:
             relation = replace(relation, tablespace=target)  # noqa: PLW2901
         relations.append(relation)
-    return replace(state, relations=tuple(relations))
+    partitioned = tuple(
+        replace(parent, tablespace=target) if parent.id == step.relation else parent
+        for parent in state.partitioned
+    )
+    return replace(state, relations=tuple(relations), partitioned=partitioned)
+
+
+def _require(is_legal: bool, rule: str) -> None:
+    if not is_legal:
+        raise LayoutError(f"the steps are not legal in this order: {rule}", "run diff again")

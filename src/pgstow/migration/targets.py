@@ -115,6 +115,8 @@ def relation_targets(
 ) -> dict[RelationId, str]:
     """The tablespace of every relation that is to be somewhere in particular.
 
+    A partitioned one has no file: its tablespace is where new partitions are made.
+
     A relation the layout does not name goes home to pg_default only from a tablespace that the
     layout lists (there the layout says what lies in it) or from one that is to be dropped. In any
     other tablespace it is left alone: nobody asked pgstow about it. TOAST follows its table, and
@@ -127,37 +129,42 @@ def relation_targets(
     for relation in state.relations:
         if relation.kind in _TOAST_KINDS or relation.id.schema in _SYSTEM_SCHEMAS:
             continue
-        if relation.id in named:
-            targets[relation.id] = named[relation.id]
+        target = _nearest(named, (relation.id, *relation.lineage))
+        if target is not None:
+            targets[relation.id] = target
         elif relation.tablespace in listed and not _LEFTOVER.search(relation.id.name):
             targets[relation.id] = DEFAULT_TABLESPACE
+    for parent in state.partitioned:
+        target = _nearest(named, (parent.id, *parent.lineage))
+        if target is not None:
+            targets[parent.id] = target
+        elif parent.tablespace in listed:
+            targets[parent.id] = DEFAULT_TABLESPACE
     _check_toast(known, named, targets)
     return targets
+
+
+def _nearest(named: dict[RelationId, str], lineage: tuple[RelationId, ...]) -> str | None:
+    """What the layout says of a relation, or else of the nearest that it is a part of."""
+    return next((named[name] for name in lineage if name in named), None)
 
 
 def _named(
     state: ServerState, spaces: tuple[Tablespace, ...], known: dict[RelationId, Relation]
 ) -> dict[RelationId, str]:
-    """Relations by the name the layout gives; a partitioned one stands for its partitions."""
+    """Relations by the name the layout gives; a partitioned one stands for all of its parts."""
     named = {relation: space.name for space in spaces for relation in space.relations}
-    partitions: dict[RelationId, list[RelationId]] = {}
-    for relation in state.relations:
-        if relation.partition_of is not None:
-            partitions.setdefault(relation.partition_of, []).append(relation.id)
-    inherited: dict[RelationId, str] = {}
+    parents = {parent.id for parent in state.partitioned}
+    parents |= {name for relation in state.relations for name in relation.lineage}
     for relation_id, space_name in named.items():
         if relation_id.schema in _SYSTEM_SCHEMAS:
             raise LayoutError(
                 f"relation {relation_id} is PostgreSQL's own and cannot be moved",
                 f"take it out of tablespaces.{space_name}.relations",
             )
-        if relation_id in known:
-            continue
-        if relation_id not in partitions:
+        if relation_id not in known and relation_id not in parents:
             raise _unknown(relation_id, space_name, known)
-        for partition in partitions[relation_id]:
-            inherited[partition] = space_name
-    return inherited | named
+    return named
 
 
 def _unknown(

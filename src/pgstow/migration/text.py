@@ -3,6 +3,7 @@
 import re
 
 from pgstow.model import Relation, RelationId
+from pgstow.model.profile import RelationKind
 from pgstow.units import format_duration
 
 
@@ -37,10 +38,10 @@ def reindex(relation: RelationId, tablespace: str) -> str:
     return f"REINDEX (TABLESPACE {name(tablespace)}) INDEX CONCURRENTLY {qualified(relation)}"
 
 
-def set_tablespace(relation: Relation, tablespace: str) -> str:
-    """Copy a relation's file elsewhere."""
-    what = {"index": "INDEX", "materialized view": "MATERIALIZED VIEW"}.get(relation.kind, "TABLE")
-    return f"ALTER {what} {qualified(relation.id)} SET TABLESPACE {name(tablespace)}"
+def set_tablespace(relation: RelationId, kind: RelationKind, tablespace: str) -> str:
+    """Copy a relation's file elsewhere; of a partitioned one, where new partitions are made."""
+    what = {"index": "INDEX", "materialized view": "MATERIALIZED VIEW"}.get(kind, "TABLE")
+    return f"ALTER {what} {qualified(relation)} SET TABLESPACE {name(tablespace)}"
 
 
 def create_tablespace(tablespace: str, location: str, pairs: tuple[tuple[str, str], ...]) -> str:

@@ -12,7 +12,10 @@ RelationKind = Literal["table", "index", "toast", "toast index", "materialized v
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What has a file of its own. ``table`` is the owner of an index or TOAST table."""
+    """What has a file of its own. ``table`` is the owner of an index or TOAST table.
+
+    ``ancestors`` are the partitioned relations above ``partition_of``, the nearest first.
+    """
 
     id: RelationId
     kind: RelationKind
@@ -22,6 +25,12 @@ class Relation:
     partition_of: RelationId | None = None
     persistence: Literal["permanent", "unlogged"] = "permanent"
     is_exclusion: bool = False  # of an index: it cannot be rebuilt concurrently
+    ancestors: tuple[RelationId, ...] = ()
+
+    @property
+    def lineage(self) -> tuple[RelationId, ...]:
+        """The partitioned relations it is a part of, the nearest first."""
+        return () if self.partition_of is None else (self.partition_of, *self.ancestors)
 
     @property
     def owner(self) -> RelationId:
@@ -125,6 +134,16 @@ class TablespaceState:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionedRelation:
+    """A partitioned table or index: no file, but a tablespace that new partitions are made in."""
+
+    id: RelationId
+    kind: Literal["table", "index"]
+    tablespace: str = DEFAULT_TABLESPACE
+    lineage: tuple[RelationId, ...] = ()  # what it is a part of itself, the nearest first
+
+
+@dataclass(frozen=True, slots=True)
 class ServerState:
     """What the server is like now, apart from its load: what diff compares a layout with.
 
@@ -144,6 +163,7 @@ class ServerState:
     relations: tuple[Relation, ...]
     settings: tuple[tuple[str, str], ...]  # name, value with unit as SHOW prints it
     standbys: int = 0
+    partitioned: tuple[PartitionedRelation, ...] = ()
 
     def setting(self, name: str) -> str | None:
         """A setting's value as SHOW prints it."""
@@ -151,13 +171,13 @@ class ServerState:
 
     def shown_as(self) -> dict[RelationId, tuple[RelationId, str]]:
         """What each relation is shown as, and of which kind: TOAST as its table, a partition as
-        its parent, which has no file of its own.
+        the root of its hierarchy, which has no file of its own.
         """
         known = {relation.id: relation for relation in self.relations}
         found: dict[RelationId, tuple[RelationId, str]] = {}
         for relation in self.relations:
             owner = known.get(relation.owner, relation)
-            parent = owner.partition_of
+            parent = owner.lineage[-1] if owner.lineage else None
             kind = owner.kind if parent is None else f"partitioned {owner.kind}"
             found[relation.id] = (parent or owner.id, kind)
         return found

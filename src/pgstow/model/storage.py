@@ -11,6 +11,9 @@ from pgstow.units import KIB, Bytes, BytesPerSecond, Iops
 Platform = Literal["ec2", "rds", "gce", "azure", "local"]
 Filesystem = Literal["xfs", "ext4", "btrfs"]
 DEFAULT_TABLESPACE = "pg_default"
+_NAME_BYTES_MAX = 63  # NAMEDATALEN less the end
+# MAXPGPATH (1024) less what CREATE TABLESPACE adds: version, database, relation, fork, segment.
+_LOCATION_BYTES_MAX = 940
 DEFAULT_CHUNK_BYTES = Bytes(64 * KIB)
 _NAME_BYTES, _PATH_BYTES = 255, 4095  # Linux's NAME_MAX, and PATH_MAX without its end
 _KERNELS = ("proc", "sys")  # filesystems in which nobody can make a directory
@@ -145,6 +148,31 @@ class Tablespace:
             raise LayoutError(
                 f"tablespace name {self.name!r} is reserved", "choose one without the pg_ prefix"
             )
+        if "\0" in self.name:
+            raise LayoutError(f"tablespace name {self.name!r} has a zero byte", "leave it out")
+        size = len(self.name.encode(errors="surrogatepass"))
+        if size > _NAME_BYTES_MAX:
+            raise LayoutError(
+                f"tablespace name {self.name[:20]!r}… has {size} bytes, and PostgreSQL cuts names "
+                f"at {_NAME_BYTES_MAX}",
+                "choose a shorter one (a letter beyond ASCII has two bytes or more)",
+            )
+        if self.location is not None:
+            _check_location(self.name, self.location)
+
+
+def _check_location(name: str, location: str) -> None:
+    """What CREATE TABLESPACE would refuse, or backup tools trip over."""
+    where = f"tablespaces.{name}.location: {location[:60]!r}"
+    if not location.startswith("/"):
+        raise LayoutError(f"{where} is not an absolute path", "write it from / on")
+    if re.search(r"['\n\r\0]", location):
+        raise LayoutError(
+            f"{where} has a quote, a line's end or a zero byte, which PostgreSQL refuses",
+            "choose a plain path",
+        )
+    if len(location.encode(errors="surrogatepass")) > _LOCATION_BYTES_MAX:
+        raise LayoutError(f"{where}… is too long for PostgreSQL", "choose a shorter path")
 
 
 @dataclass(frozen=True, slots=True)

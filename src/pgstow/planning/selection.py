@@ -64,15 +64,14 @@ class Selector:
 def select(text: str, relations: Iterable[Relation], *, where: str = "") -> tuple[Relation, ...]:
     """The relations a text means; none is the user's mistake, ``where`` says what it was for.
 
-    A partitioned table, which has no file of its own, stands for its partitions.
+    A partitioned table, which has no file of its own, stands for its partitions at every level.
     """
     selector = Selector.parse(text)
     known = tuple(relations)
     found = tuple(
         relation
         for relation in known
-        if selector.matches(relation.id)
-        or (relation.partition_of is not None and selector.matches(relation.partition_of))
+        if any(selector.matches(name) for name in (relation.id, *relation.lineage))
     )
     if not found:
         close = _close(text, known)
@@ -85,8 +84,8 @@ def select_together(text: str, relations: Iterable[Relation]) -> tuple[Relation,
     """One relation, or all partitions of the one parent that a text means."""
     known = tuple(relations)
     found = select(text, known)
-    parents = {relation.partition_of for relation in found}
-    if len(parents) == 1 and None not in parents and not Selector.parse(text).is_pattern:
+    roots = {relation.lineage[-1:] for relation in found}
+    if len(roots) == 1 and () not in roots and not Selector.parse(text).is_pattern:
         return found
     return (select_one(text, known),)
 

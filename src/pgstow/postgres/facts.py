@@ -140,11 +140,11 @@ class Rebuild:
 def leftover_indexes(connection: Connection, rebuild: Rebuild) -> tuple[tuple[str, str], ...]:
     """Invalid indexes that a rebuild left, by schema and name; none while someone builds there.
 
-    It is the rebuild's own only if all agrees. Until the new index takes the old one's name, the new
-    one (``_ccnew``) is what may be left: it came after the table's indexes were looked at, and lies
-    where the rebuild was to bring it. From then on it is the old one (``_ccold``): the very index
-    that was rebuilt. Names are cut to fit into 63 bytes, so only the part before the suffix is
-    compared, as far as it goes.
+    It is the rebuild's own only if all agrees. Until the new index takes the old one's name, the
+    new one (``_ccnew``) is what may be left: it came after the table's indexes were looked at, and
+    lies where the rebuild was to bring it. From then on it is the old one (``_ccold``): the very
+    index that was rebuilt. Names are cut to fit into 63 bytes, so only the part before the suffix
+    is compared, as far as it goes.
     """
     with change_errors("looking for leftover indexes"):
         rows = connection.execute(

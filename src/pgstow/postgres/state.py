@@ -6,7 +6,13 @@ from typing import Any, Literal
 import psycopg
 
 from pgstow.model.errors import PgstowError, UserError
-from pgstow.model.profile import Relation, RelationKind, ServerState, TablespaceState
+from pgstow.model.profile import (
+    PartitionedRelation,
+    Relation,
+    RelationKind,
+    ServerState,
+    TablespaceState,
+)
 from pgstow.model.provenance import Warning
 from pgstow.model.storage import RelationId
 from pgstow.postgres.connect import Connection, connect, require_monitor, server_errors
@@ -62,6 +68,7 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
     rows = _rows(connection, "databases")
     keys: dict[RelationKey, Relation] = {}
     indexed: dict[RelationKey, RelationKey] = {}
+    partitioned: list[PartitionedRelation] = []
     warnings = []
     read = []
     for name, may_connect in rows:
@@ -69,8 +76,9 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
             if not may_connect:
                 raise UserError("the role has no CONNECT privilege on it")
             with connect(dsn, name, purpose="observe") as session:
-                found, indexes = _relations(name, session)
+                found, indexes, parents = _relations(name, session)
             keys.update(found)
+            partitioned += parents
             indexed.update(indexes)
             read.append(name)
         except (PgstowError, psycopg.Error, UnicodeDecodeError) as error:
@@ -97,6 +105,7 @@ def _inspect(dsn: str, connection: Connection) -> Inspection:
         relations=tuple(keys.values()),
         settings=tuple((name, value) for name, value in _rows(connection, "settings")),
         standbys=standbys,
+        partitioned=tuple(partitioned),
     )
     defaults = dict(_rows(connection, "default_tablespaces"))
     return Inspection(state, keys, tuple(warnings), indexed, defaults)
@@ -142,8 +151,10 @@ class _Row:
 
 def _relations(
     database: str, connection: Connection
-) -> tuple[dict[RelationKey, Relation], dict[RelationKey, RelationKey]]:
-    """The relations of one database, and for each index what it indexes."""
+) -> tuple[
+    dict[RelationKey, Relation], dict[RelationKey, RelationKey], tuple[PartitionedRelation, ...]
+]:
+    """The relations of one database, for each index what it indexes, and what is partitioned."""
     rows = {row[0]: _Row(*row) for row in _rows(connection, "relations")}
     sizes = _sizes(connection)
     toast_owner = {row.toast: row for row in rows.values() if row.toast is not None}
@@ -158,7 +169,7 @@ def _relations(
         owner = toast_owner.get(toasted.oid) if toasted.kind == "t" else indexed
         if owner is None and row.kind not in ("r", "m"):
             continue
-        parent = rows.get(row.parent) if row.parent is not None else None
+        lineage = _lineage(database, row, rows)
         kind: RelationKind = _KINDS[row.kind]
         if row.indexed is not None:
             indexes[(database, row.oid)] = (database, row.indexed)
@@ -170,11 +181,36 @@ def _relations(
             size_bytes=Bytes(sizes[row.oid]),
             tablespace=row.tablespace,
             table=_id(database, owner),
-            partition_of=_id(database, parent),
+            partition_of=lineage[0] if lineage else None,
+            ancestors=lineage[1:],
             persistence=_persistence(row.persistence),
             is_exclusion=row.is_exclusion,
         )
-    return found, indexes
+    return found, indexes, _partitioned(database, rows)
+
+
+def _partitioned(database: str, rows: dict[int, _Row]) -> tuple[PartitionedRelation, ...]:
+    """The partitioned tables and indexes of one database."""
+    return tuple(
+        PartitionedRelation(
+            RelationId(database, row.schema, row.name),
+            "table" if row.kind == "p" else "index",
+            row.tablespace,
+            _lineage(database, row, rows),
+        )
+        for row in rows.values()
+        if row.kind in ("p", "I")
+    )
+
+
+def _lineage(database: str, row: _Row, rows: dict[int, _Row]) -> tuple[RelationId, ...]:
+    """The partitioned relations that one is a part of, the nearest first."""
+    found: list[RelationId] = []
+    parent = rows.get(row.parent) if row.parent is not None else None
+    while parent is not None:
+        found.append(RelationId(database, parent.schema, parent.name))
+        parent = rows.get(parent.parent) if parent.parent is not None else None
+    return tuple(found)
 
 
 def _id(database: str, row: _Row | None) -> RelationId | None:

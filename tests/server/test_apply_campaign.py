@@ -35,8 +35,19 @@ CREATE TABLE events_1_1 PARTITION OF events_1 FOR VALUES FROM (0) TO (10);
 CREATE INDEX events_at ON events (at)
 """
 CHANGES = frozenset(
-    "create_tablespace alter_tablespace drop_tablespace grant_create revoke_create set_setting"
-    " reset_setting set_temp_tablespaces rebuild_index copy_relation drop_index".split()
+    {
+        "create_tablespace",
+        "alter_tablespace",
+        "drop_tablespace",
+        "grant_create",
+        "revoke_create",
+        "set_setting",
+        "reset_setting",
+        "set_temp_tablespaces",
+        "rebuild_index",
+        "copy_relation",
+        "drop_index",
+    }
 )
 KINDS = (
     "kill before",
@@ -200,7 +211,8 @@ def picture(bench: Bench) -> dict[str, object]:
     return {
         "places": bench.places(),
         "parents": bench.execute(
-            "SELECT relname, reltablespace <> 0 FROM pg_class WHERE relkind IN ('p', 'I') ORDER BY 1"
+            "SELECT relname, reltablespace <> 0 FROM pg_class"
+            " WHERE relkind IN ('p', 'I') ORDER BY 1"
         ),
         "tablespaces": bench.execute("SELECT spcname FROM pg_tablespace ORDER BY 1"),
         "invalid": bench.execute(
@@ -213,8 +225,7 @@ def picture(bench: Bench) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def bench(shared_server: Callable[[int], LocalServer]) -> Bench:
-    found = Bench.of(shared_server(18))
-    return found
+    return Bench.of(shared_server(18))
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,15 @@ def test_identifier_lists_are_split_as_the_server_does(text: str, names: tuple[s
 
 def test_the_layout_of_the_samples_is_itself_legal() -> None:
     assert LAYOUT.volume("data").mount == "/mnt/data"
+
+
+def test_of_an_unseen_host_no_volume_is_made_up_beside_the_users() -> None:
+    """A managed server's mount that the layout file does not have: the file is what there is."""
+    state = replace(STATE, is_local=False, wal_directory=None)
+    wanted = given(volume("data", "/rds", "gp3"))
+    present = present_layout(state, {}, wanted)
+    assert present.layout.volumes == wanted.volumes
+    assert [space.volume for space in present.layout.tablespaces] == ["data"]
+    said = next(w for w in present.warnings if w.code == "mount-not-matched")
+    assert "/mnt/data/pg is under no mount of the layout file" in said.message
+    assert "taken to be on volume data" in said.message

@@ -59,10 +59,22 @@ class _Volumes:
     devices: dict[str, str] = field(default_factory=dict)
     warnings: list[Warning] = field(default_factory=list)
 
-    def hold(self, path: str, name: str) -> str:
-        """The name of the volume that holds a path; a new one is called ``name``."""
+    def hold(self, path: str, name: str, stated: Volume | None = None) -> str:
+        """The name of the volume that holds a path; a new one is called ``name``.
+
+        ``stated`` is the one that the user's layout has for it: of a host that cannot be seen there
+        is nothing else to go by.
+        """
         place = self.places.get(path)
         volume = self._known(place.path if place else path, place)
+        if volume is None and place is None and stated is not None:
+            self.warn(
+                "mount-not-matched",
+                f"{path} is under no mount of the layout file, and its host cannot be seen: it is"
+                f" taken to be on volume {stated.name}, as the layout file says",
+                f"give {stated.name} the mount that {path} lies under",
+            )
+            volume = stated
         if volume is None:
             mount = place.mount if place else _UNSEEN_MOUNT
             volume = self.by_mount.get(mount) or self._generic(place, mount, name)
@@ -143,10 +155,10 @@ def present_layout(
     stored = sum(relation.size_bytes for relation in state.relations)
     unseen_bytes = max(GIB, stored * _FREE_SHARE_UNSEEN)
     volumes = _Volumes(_known_volumes(given, emulated), places, is_mount, unseen_bytes)
-    data = volumes.hold(state.data_directory, "data")
+    data = volumes.hold(state.data_directory, "data", _stated(given, lambda g: g.postgres.data))
     wal = data
     if state.wal_directory is not None:
-        wal = volumes.hold(state.wal_directory, "wal")
+        wal = volumes.hold(state.wal_directory, "wal", _stated(given, lambda g: g.postgres.wal))
     elif given is not None:  # what the user says is all there is
         wal = volumes.hold(given.volume(given.postgres.wal).mount, "wal")
     else:
@@ -155,7 +167,7 @@ def present_layout(
             "where pg_wal is cannot be seen; it is taken to be on the data directory's volume",
             "run pgstow as the server's system user, or pass --layout",
         )
-    spaces = _tablespaces(state, volumes)
+    spaces = _tablespaces(state, volumes, given)
     temp = _temp(state, {space.name: space.volume for space in spaces}, data)
     volumes.add_idle()
     layout = Layout(
@@ -177,7 +189,16 @@ def _known_volumes(given: Layout | None, emulated: tuple[Volume, ...]) -> tuple[
     return tuple(known)
 
 
-def _tablespaces(state: ServerState, volumes: _Volumes) -> tuple[Tablespace, ...]:
+def _stated(given: Layout | None, name: Callable[[Layout], str]) -> Volume | None:
+    """The volume that the user's layout has for something."""
+    return given.volume(name(given)) if given is not None else None
+
+
+def _tablespaces(
+    state: ServerState, volumes: _Volumes, given: Layout | None
+) -> tuple[Tablespace, ...]:
+    home = _stated(given, lambda g: g.postgres.data)
+    stated = {one.name: given.volume(one.volume) for one in given.tablespaces} if given else {}
     relations: dict[str, list[RelationId]] = {}
     for relation in state.relations:
         if relation.kind not in _TOAST:
@@ -185,7 +206,7 @@ def _tablespaces(state: ServerState, volumes: _Volumes) -> tuple[Tablespace, ...
     return tuple(
         Tablespace(
             name=space.name,
-            volume=volumes.hold(space.location, space.name),
+            volume=volumes.hold(space.location, space.name, stated.get(space.name, home)),
             relations=tuple(relations.get(space.name, ())),
             options=space.options,
             location=space.location,

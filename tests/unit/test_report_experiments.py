@@ -63,7 +63,7 @@ def test_a_page_of_experiments_alone_says_so(small: str) -> None:
     page = Page(small)
     assert "2 experiments, 30 trials." in page.text and "Nothing has been observed" not in page.text
     ids = [a["id"] for _, a in page.tags if a.get("id")]
-    assert ids == ["experiment-1", "experiment-2", "provenance"]
+    assert ids == ["experiment-1", "experiment-2", "provenance", "from-1"]
     assert [tag for tag, _ in page.tags].count("script") == 1
     labels = [a.get("aria-label") for tag, a in page.tags if a.get("role") == "img"]
     assert len(labels) == 12 and all(labels)
@@ -80,7 +80,7 @@ def test_hostile_text_stays_text() -> None:
     assert "<script>alert(1)</script>" in found.text
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", html)
     ids = [a["id"] for _, a in found.tags if a.get("id")]
-    assert ids == ["experiment-1", "provenance"]
+    assert ids == ["experiment-1", "provenance", "from-1"]
     assert all(re.fullmatch(r"[\w-]+", name) for name in pictures(samples.hostile()))
 
 

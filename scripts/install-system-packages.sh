@@ -24,6 +24,8 @@ fc-match|fontconfig|browser tests in several fonts
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf|fonts-dejavu-core|browser tests in DejaVu
 /usr/share/fonts/truetype/liberation/LiberationSans-Regular.ttf|fonts-liberation|browser tests in Liberation
 /usr/share/fonts/truetype/noto/NotoSans-Regular.ttf|fonts-noto-core|browser tests in Noto
+npm|npm|the crash test on the embedded PostgreSQL
+openssl|openssl|the crash test on the embedded PostgreSQL
 /usr/lib/postgresql/15/bin/postgres|postgresql-15|tests with PostgreSQL 15
 '
 

@@ -2,13 +2,15 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pgstow.cli import demo_time
 from pgstow.cli.main import app
 from pgstow.cli.options import DryRun, Json
 from pgstow.model.errors import UserError
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from pgstow.apply import Observer
     from pgstow.cli.demo_loop import Demo
     from pgstow.cli.demo_place import Place
-    from pgstow.model import Layout, Measurement, Performance, Plan
+    from pgstow.model import Layout, Measurement, Performance, Plan, Step
 
 _LISTEN_S = 1.5
 _QUIET_CORES = 0.2
@@ -138,7 +140,18 @@ def _demo(out: Path, scale: int, clients: int, window_s: float, told: _Told) -> 
         data = Path(layout.volume(layout.postgres.data).mount) / "pgdata"
         server = stack.enter_context(EmbeddedServer(data, user=user))
         yield Demo(
-            volumes, server, store, rules, out, limit, scale, clients, window_s, layout, told.say
+            volumes,
+            server,
+            store,
+            rules,
+            out,
+            limit,
+            scale,
+            clients,
+            window_s,
+            layout,
+            told.say,
+            told.began,
         )
 
 
@@ -187,10 +200,11 @@ def _run(run: "Demo", told: _Told) -> _Shown:
     told.say(f"Planned: {', '.join(_volumes(plan.layout))}")
     with run.start_load(spec, "after") as load:
         told.say("Applying it while the load runs")
-        run.apply(plan.layout, _watching(told))
-        told.say("The same load on the new layout: measuring")
+        run.apply(plan.layout, partial(_watching, told))
+        window_s = demo_time.last_window_s(run.left_s, run.warm_up_s, run.window_s)
+        told.say(f"The same load on the new layout: measuring for {window_s:.0f} s")
         with progress("measuring") as update:
-            _, after = run.look(load, plan.layout, update)
+            _, after = run.look(load, plan.layout, update, window_s=window_s)
     return _Shown(plan, before, after)
 
 
@@ -199,13 +213,14 @@ def _volumes(layout: "Layout") -> Iterator[str]:
         yield f"{volume.name} ({volume.stripes} × {volume.type})"
 
 
-def _watching(told: _Told) -> "Observer":
+def _watching(told: _Told, steps: "Sequence[Step]") -> "Observer":
     from pgstow.apply import Observer
-    from pgstow.model import Step
+    from pgstow.cli.diff import format_time
 
     class Watching(Observer):
-        def step_started(self, position: int, total: int, step: Step) -> None:
-            told.say(f"  step {position}/{total}: {step.kind} {step.subject}")
+        def step_started(self, position: int, total: int, step: "Step") -> None:
+            left = format_time(steps[position - 1 :])
+            told.say(f"  step {position}/{total}: {step.kind} {step.subject}; {left} left")
 
     return Watching()
 

@@ -1,14 +1,15 @@
 """The demo's loop: load, observe, plan, apply, verify, on an own server under load."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgstow.cli import demo_time
 from pgstow.cli.demo_place import Place
-from pgstow.model.errors import PgstowError
+from pgstow.model.errors import PgstowError, UserError
 
 if TYPE_CHECKING:
     from pgstow.apply import Observer, Outcome
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pgstow.experiment.workloads import RunningPgbench, WorkloadSpec
     from pgstow.host.memory_limit import MemoryLimit
     from pgstow.host.server import EmbeddedServer
-    from pgstow.model import Layout, Measurement, Plan, Profile
+    from pgstow.model import Goal, Layout, Measurement, Plan, Profile, Step
     from pgstow.workspace import Workspace
 
 MEMORY_LIMIT_MIB = 512
@@ -26,6 +27,7 @@ _SHORTEST_COMMIT_MS = 10.0  # where they do not wait for long as it is
 _PROBES_PER_S = 40.0
 _INTERVAL_S = 3.0
 _WARM_UP_S = 12.0
+_PLANS = 3  # made anew with less to move, at most
 _LONGEST_S = 900  # of the load; it is stopped when the demo is done
 
 # As a small production server: durable, with checkpoints often enough to fall into the window.
@@ -58,6 +60,17 @@ class Demo:
     window_s: float
     layout: "Layout"  # the one it starts from
     say: Say
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the time that all of it is to take at most."""
+        return self.began + demo_time.longest_s(self.window_s) - time.monotonic()
+
+    @property
+    def warm_up_s(self) -> float:
+        """How long the load runs before it is looked at."""
+        return min(_WARM_UP_S, self.window_s / 2)
 
     @property
     def dsn(self) -> str:
@@ -97,7 +110,12 @@ class Demo:
         )
 
     def look(
-        self, load: "RunningPgbench", layout: "Layout", progress: Callable[[float, float], None]
+        self,
+        load: "RunningPgbench",
+        layout: "Layout",
+        progress: Callable[[float, float], None],
+        *,
+        window_s: float | None = None,
     ) -> "tuple[Profile, Measurement]":
         """Observe one window of the load, end the load, and measure the window.
 
@@ -107,11 +125,11 @@ class Demo:
         from pgstow.cli.verify import measure
         from pgstow.model import LatencyMs
 
-        time.sleep(min(_WARM_UP_S, self.window_s / 2))
+        time.sleep(self.warm_up_s)
         began_at = time.time()
         profile = observe.observe(
             self.dsn,
-            duration_s=self.window_s,
+            duration_s=window_s or self.window_s,
             interval_s=_INTERVAL_S,
             layout=layout,
             commit_probe_per_s=_PROBES_PER_S,
@@ -142,11 +160,34 @@ class Demo:
             budget_usd_month=(before.performance.usd_month or 0.0) * _BUDGET_SHARE,
             commit_p99_ms=max(p99_ms * _COMMIT_SHARE, _SHORTEST_COMMIT_MS) if p99_ms else None,
         )
-        found = planning.plan(profile, goal, self.rules)
+        found = self._in_time(planning.plan(profile, goal, self.rules), profile, goal)
         self.store.add("plan", found)
         return found
 
-    def apply(self, layout: "Layout", observer: "Observer") -> "tuple[Outcome, ...]":
+    def _in_time(self, found: "Plan", profile: "Profile", goal: "Goal") -> "Plan":
+        """The plan, or one that moves no more than there is time for."""
+        from pgstow import planning
+        from pgstow.cli.diff import between, format_time
+
+        within_s = demo_time.moving_s(self.left_s, self.warm_up_s, self.window_s)
+        for _ in range(_PLANS):
+            steps = between(profile.server, found.layout, self.store).steps
+            fit = demo_time.bytes_that_fit(steps, within_s)
+            if fit is None:
+                break
+            self.say(
+                f"That would take {format_time(steps)}, and {within_s:.0f} s are left for it: "
+                "planning with less to move"
+            )
+            try:
+                found = planning.plan(profile, replace(goal, max_move_bytes=fit), self.rules)
+            except UserError:  # so little would not meet the goal: rather late than nothing
+                break
+        return found
+
+    def apply(
+        self, layout: "Layout", watching: "Callable[[Sequence[Step]], Observer]"
+    ) -> "tuple[Outcome, ...]":
         """Make the volumes and move what is to move, under load; pg_wal last, by a restart."""
         from pgstow import apply
         from pgstow.cli.apply import layout_digest
@@ -167,7 +208,7 @@ class Demo:
             options=apply.Options(
                 restart=True, plain_directories=not self.place.is_emulated, lock_wait_s=120
             ),
-            observer=observer,
+            observer=watching(found.steps),
         )
         if result.failed:
             failed = result.failed[0]

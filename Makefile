@@ -47,7 +47,7 @@ $(STAMPS)/extension: $(STAMPS)/system $(STAMPS)/packages $(RUST)
 		$(BIN)/maturin develop --quiet --release --locked
 	@touch $@
 
-$(STAMPS)/amcheck: scripts/fetch-amcheck.sh | $(STAMPS)/venv
+$(STAMPS)/amcheck: scripts/fetch-amcheck.sh $(STAMPS)/system
 	@scripts/fetch-amcheck.sh $(VENV)/share/pgstow/amcheck
 	@touch $@
 

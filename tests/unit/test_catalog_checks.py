@@ -183,7 +183,7 @@ def test_beginnings_that_can_be_had_are_taken() -> None:
 def test_stripes_multiply_the_risk() -> None:
     (warning,) = load().check(layout({"stripes": 4}))
     assert warning.code == "stripe"
-    assert "0.008 a year, against 0.002" in warning.message
+    assert "losing one of its 4 members loses all, 0.8 % a year instead of 0.2 %" in warning.message
     assert "many-stripes" in codes(layout({"stripes": 9}))
 
 

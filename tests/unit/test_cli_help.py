@@ -1,9 +1,13 @@
 """Every command explains itself, and the command line starts without the heavy packages."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -69,3 +73,72 @@ def test_a_misused_command_line_is_one_line(arguments: tuple[str, ...], says: st
     assert done.stderr.startswith("pgstow: ")
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+CHANGES = (
+    "apply", "demo", "bench run", "bench load", "bench load-and-run", "catalog update",
+    "emulate up", "emulate down", "emulate limits", "emulate set", "emulate volatile",
+    "emulate bench", "emulate crash-test", "emulate fault power-loss", "emulate fault stall",
+    "emulate fault error", "emulate fault slow", "emulate fault disappear", "emulate fault full",
+    "emulate fault schedule", "emulate fault clear", "emulate trace start",
+)  # fmt: skip
+
+
+def options_of() -> dict[str, set[str]]:
+    """The options of each command that is not a group of others."""
+
+    def descend(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, set[str]]]:
+        children = getattr(command, "commands", {})
+        for key, child in children.items():
+            yield from descend(child, (*path, key))
+        if not children:
+            yield " ".join(path), {name for one in command.params for name in one.opts}
+
+    return dict(descend(typer.main.get_command(app), ()))
+
+
+def test_what_changes_something_can_be_looked_at_first() -> None:
+    options = options_of()
+    assert [one for one in CHANGES if "--dry-run" not in options[one]] == []
+
+
+def test_every_result_can_be_had_as_json() -> None:
+    without = {name for name, options in options_of().items() if "--json" not in options}
+    assert without == {"bench export"}  # it has --format json
+
+
+def test_help_says_it_plainly() -> None:
+    wrong = re.compile(r"so (many|much|long)\b|such a |that are there|(?<!\[)\[\](?!\])")
+    for path in commands():
+        shown = " ".join(CliRunner().invoke(app, [*path, "--help"]).output.split())
+        assert not wrong.search(shown), (path, wrong.search(shown))
+
+
+def test_the_shells_completion_answers() -> None:
+    asked = {"_PGSTOW_COMPLETE": "complete_bash", "COMP_WORDS": "pgstow pl", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pgstow"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | asked,
+    )
+    assert done.stdout.split() == ["plan"]
+
+
+def test_dry_runs_that_need_nothing_change_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    state = ["--state-dir", str(tmp_path / "state")]
+    for arguments in (
+        ["demo", "--dry-run", "--out", str(out)],
+        ["demo", "--dry-run", "--json", "--out", str(out)],
+        ["catalog", "update", "--dry-run", "--out", str(out)],
+        ["catalog", "update", "--dry-run", "--json", "--prices", "--out", str(out)],
+        ["emulate", "down", "--dry-run", *state],
+        ["emulate", "down", "--dry-run", "--json", *state],
+        ["emulate", "fault", "clear", "--dry-run", *state],
+    ):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, (arguments, result.output)
+        assert "--json" not in arguments or json.loads(result.output) is not None
+    assert list(tmp_path.iterdir()) == []

@@ -351,11 +351,13 @@ def _durable_contents(layout: Layout, volume: Volume) -> list[str]:
 
 
 def _stripe_message(volume: Volume, kind: VolumeType) -> str:
-    message = f"volume {volume.name} is lost with any of its {volume.stripes} members"
+    members = volume.stripes
+    message = f"volume {volume.name} is a RAID 0: losing one of its {members} members loses all"
     if kind.annual_failure_rate is None:
         return message
     lost = 1 - (1 - kind.annual_failure_rate) ** volume.stripes
-    return f"{message}: {lost:.2g} a year, against {kind.annual_failure_rate:.2g} of one"
+    one = f"{kind.annual_failure_rate * 100:.2g} %"
+    return f"{message}, {lost * 100:.2g} % a year instead of {one}"
 
 
 def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Warning]:

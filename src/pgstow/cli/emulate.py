@@ -1,6 +1,5 @@
 """``pgstow emulate``: a layout's volumes on this machine, of memory or files."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ from pgstow.cli import options, output
 from pgstow.cli.emulate_status import print_actions, print_status
 from pgstow.cli.emulate_would import print_would, volumes_up, would_remove
 from pgstow.cli.main import app
+from pgstow.cli.output import is_answered
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def down(
     if dry_run:
         print_would(would_remove(state_dir), json)
         return
-    if not yes and sys.stdin.isatty() and (doomed := would_remove(state_dir)):
+    if not yes and is_answered() and (doomed := would_remove(state_dir)):
         for line in doomed:
             output.error_console().print(line, soft_wrap=True)
         if not output.confirm("Remove these volumes with all that is on them?"):

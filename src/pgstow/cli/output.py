@@ -75,13 +75,18 @@ def write_data(data: str) -> None:
     sys.stdout.write(printable(data) if sys.stdout.isatty() else data)
 
 
+def is_answered() -> bool:
+    """Whether somebody is there to answer a question."""
+    return sys.stdin.isatty()
+
+
 def confirm(question: str) -> bool:
     """Ask, on standard error; nobody there to answer is the user's mistake."""
     import typer
 
     from pgstow.model.errors import UserError
 
-    if not sys.stdin.isatty():
+    if not is_answered():
         raise UserError("nobody is there to confirm", "give --yes, or look with --dry-run")
     return typer.confirm(shown(question), err=True)
 

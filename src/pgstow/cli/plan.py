@@ -8,7 +8,6 @@ import typer
 from pgstow.cli.main import app
 from pgstow.cli.options import DEFAULT_WORKSPACE, Json, Workspace, finite
 from pgstow.cli.options import Profile as FromProfile
-from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from pgstow.catalog import Catalog
@@ -179,6 +178,7 @@ def plan(
     from pgstow.cli.output import print_json
     from pgstow.cli.plan_compare import show_compared
     from pgstow.cli.plan_frontier import show_frontier
+    from pgstow.cli.plan_out import check_out, write_layout
     from pgstow.cli.profiles import chosen_profile
     from pgstow.cli.workspace import open_workspace, seen_growth
     from pgstow.layout_file import format_layout
@@ -211,6 +211,7 @@ def plan(
         if frontier:
             show_frontier(profile, goal, rules, rates, json=json)
             return
+        check_out(out, store)
         found = _planned(profile, goal, rules, rates)
         store.add("plan", found)
     write_layout(out, format_layout(found.layout))
@@ -265,13 +266,3 @@ def _print(found: "Plan", profile: "Profile", rules: "Catalog", out: Path) -> No
     target.print(f"Written to {out}; next: pgstow diff {out}", markup=False, soft_wrap=True)
     print_own_files(rules)
     print_warnings(found.warnings)
-
-
-def write_layout(path: Path, text: str) -> None:
-    """Write a layout file; a path that cannot be written is the user's mistake."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror}", "name another file with --out"
-        ) from error

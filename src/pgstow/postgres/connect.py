@@ -42,7 +42,7 @@ def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Conn
         parameters["connect_timeout"] = CONNECT_TIMEOUT_S
     if purpose == "observe":
         parameters["options"] = _options(parameters.get("options"))
-    connection = _opened(parameters, may_use_postgres=purpose == "observe")
+    connection = _opened(parameters, may_use_postgres=purpose in ("observe", "probe"))
     if connection.info.server_version < OLDEST_VERSION:
         found = connection.info.parameter_status("server_version") or "too old"
         connection.close()

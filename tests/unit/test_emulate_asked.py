@@ -1,0 +1,54 @@
+"""``pgstow emulate down`` on a terminal asks first; elsewhere it does as it is told."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pgstow import emulate
+from pgstow.cli.main import app
+from pgstow.emulate.take_down import Cleanup
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "answer", "options", "goes"),
+    [
+        (True, "n\n", [], False),
+        (True, "y\n", [], True),
+        (True, "", ["--yes"], True),
+        (False, "", [], True),
+    ],
+)
+def test_down_asks_on_a_terminal(
+    is_terminal: bool,
+    answer: str,
+    options: list[str],
+    goes: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[Path] = []
+
+    def down(directory: Path, **_: object) -> Cleanup:
+        done.append(directory)
+        return Cleanup()
+
+    monkeypatch.setattr(emulate, "down", down)
+    module = sys.modules["pgstow.cli.emulate"]
+    monkeypatch.setattr(module, "would_remove", lambda _: ["remove volume data"])
+    monkeypatch.setattr(module, "is_answered", lambda: is_terminal)
+    monkeypatch.setattr("pgstow.cli.output.is_answered", lambda: is_terminal)
+    arguments = ["emulate", "down", "--state-dir", str(tmp_path / "state"), *options]
+    result = CliRunner().invoke(app, arguments, input=answer)
+    assert bool(done) is goes, result.output
+    assert result.exit_code == (0 if goes else 1)
+
+
+def test_one_fault_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "faults.toml"
+    one = '[[faults]]\nat = "10s"\nkind = "stall"\n'
+    for text, says in ((one, "faults.toml: 1 fault\n"), (one * 2, "faults.toml: 2 faults\n")):
+        file.write_text(text)
+        result = CliRunner().invoke(app, ["emulate", "fault", "schedule", "--check", str(file)])
+        assert says in result.output

@@ -5,16 +5,26 @@ Every mistake is one line that names the file, the key, the value and the rule.
 
 import math
 import re
+from dataclasses import asdict, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
 
+from pgstow.fio_file import read_latency
 from pgstow.model import (
     HostSpec,
     Layout,
     LayoutError,
+    MeasuredLatency,
     Placement,
     RelationId,
     Tablespace,
@@ -66,11 +76,33 @@ def _relation(value: object) -> RelationId:
         raise ValueError(f"{error.message}; {error.remedy}") from None
 
 
+def _latency(value: object, info: ValidationInfo) -> MeasuredLatency:
+    """A table of percentiles, or the name of a file that fio wrote, beside the layout's."""
+    try:
+        if isinstance(value, str):
+            directory = (info.context or {}).get("directory")
+            return read_latency(Path(value) if directory is None else directory / value)
+        if not isinstance(value, dict):
+            raise ValueError('a latency is a table or a file of fio\'s; write { fio = "fio.json" }')
+        if set(value) == {"fio"} and isinstance(value["fio"], str):
+            return _latency(value["fio"], info)
+        names = [field.name for field in fields(MeasuredLatency)]
+        for name, us in value.items():
+            if name not in names:
+                raise ValueError(f"a latency has no {name!r}; use {', '.join(names)}, or fio")
+            if isinstance(us, bool) or not isinstance(us, int | float):
+                raise ValueError(f"{name} is a number of microseconds, not {us!r}")
+        return MeasuredLatency(**value)
+    except LayoutError as error:
+        raise ValueError(f"{error.message}; {error.remedy}") from None
+
+
 Size = Annotated[Bytes, BeforeValidator(_size), Field(gt=0)]
 Bandwidth = Annotated[BytesPerSecond, BeforeValidator(_rate), Field(gt=0)]
 Setting = Annotated[str, BeforeValidator(_setting)]
 # the value is made by the validator; pydantic need not look into it
 Relation = Annotated[Any, BeforeValidator(_relation)]
+Measured = Annotated[Any, BeforeValidator(_latency)]
 Operations = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -109,6 +141,7 @@ class VolumeTable(_Strict):
     from_snapshot: bool = False
     fast_snapshot_restore: bool = False
     initialization_rate: Bandwidth | None = None
+    latency: Measured | None = None
 
     def volume(self, name: str) -> Volume:
         """The table as the model's value."""
@@ -128,6 +161,7 @@ class VolumeTable(_Strict):
             from_snapshot=self.from_snapshot,
             fast_snapshot_restore=self.fast_snapshot_restore,
             initialization_rate=self.initialization_rate,
+            latency=self.latency,
         )
 
 
@@ -185,14 +219,37 @@ class LayoutTable(_Strict):
 
 def read_layout(path: Path) -> Layout:
     """Read a layout file."""
-    return parse_layout(read_text(path, "layout file", LayoutError), str(path))
+    text = read_text(path, "layout file", LayoutError)
+    return parse_layout(text, str(path), directory=path.parent)
 
 
-def parse_layout(text: str, source: str) -> Layout:
-    """Read a layout from the text of a file; ``source`` names it in errors."""
+def read_volumes(path: Path) -> Layout:
+    """Read a layout for its volumes; without ``[postgres]`` the first is taken to hold all."""
+    return parse_volumes(
+        read_text(path, "layout file", LayoutError), str(path), directory=path.parent
+    )
+
+
+def parse_volumes(text: str, source: str, *, directory: Path | None = None) -> Layout:
+    """As :func:`read_volumes`, from the text of a file."""
     tables = parse_tables(text, source, LayoutError)
+    volumes = tables.get("volumes")
+    if isinstance(volumes, dict) and volumes and "tablespaces" not in tables:
+        tables = {"postgres": {"data": next(iter(volumes))}} | tables
+    return _layout(tables, source, directory)
+
+
+def parse_layout(text: str, source: str, *, directory: Path | None = None) -> Layout:
+    """Read a layout from the text of a file; ``source`` names it in errors.
+
+    ``directory`` is where files lie that it names.
+    """
+    return _layout(parse_tables(text, source, LayoutError), source, directory)
+
+
+def _layout(tables: dict[str, Any], source: str, directory: Path | None) -> Layout:
     try:
-        return LayoutTable.model_validate(tables).layout()
+        return LayoutTable.model_validate(tables, context={"directory": directory}).layout()
     except ValidationError as error:
         mistake, more = first_mistake(error)
         message, remedy = explain(mistake, LayoutTable, _DOCUMENT)
@@ -249,6 +306,10 @@ def _volume_block(volume: Volume) -> str:
     if volume.initialization_rate is not None:
         bought = _exact_rate(volume.initialization_rate)
         lines.append(f"initialization_rate = {quoted_text(bought)}")
+    if volume.latency is not None:
+        given = {name: us for name, us in asdict(volume.latency).items() if us is not None}
+        pairs = ", ".join(f"{name} = {_plain(us)}" for name, us in given.items())
+        lines.append(f"latency = {{ {pairs} }}")
     return "\n".join(lines) + "\n"
 
 

@@ -173,6 +173,77 @@ def test_a_busy_mount_names_who_holds_it_and_force_takes_it_down(lab: Any, files
     _wait_until(lambda: lab.leftovers() == [])
 
 
+def test_one_volume_in_use_leaves_all_as_they_are(lab: Any, tmp_path: Path) -> None:
+    lab.want("free")
+    lab.want("used")
+    before = lab.up()
+    assert before.limits_enabled
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"],
+        cwd=lab.mount("used"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as user:
+        assert user.stdout is not None
+        user.stdout.readline()
+        for act in (emulate.down, emulate.plan_down):
+            with pytest.raises(HostError, match=rf"used is in use by .*\(pid {user.pid}\)"):
+                act(lab.state)
+        after = emulate.read_status(lab.state)
+        assert after.limits_enabled
+        assert all(volume.is_mounted for volume in after.volumes)
+        user.communicate(b"\n")
+    inner = lab.mount("free") / "inner"
+    inner.mkdir()
+    subprocess.run(["mount", "--bind", str(tmp_path), str(inner)], check=True)
+    with pytest.raises(HostError, match=r"free has .*inner mounted inside it"):
+        emulate.down(lab.state)
+    assert emulate.read_status(lab.state).limits_enabled
+    subprocess.run(["umount", str(inner)], check=True)
+    planned = emulate.plan_down(lab.state)
+    assert f"unmount {lab.mount('used')}" in planned
+    assert all(volume.is_mounted for volume in emulate.read_status(lab.state).volumes)
+
+
+def test_what_cannot_be_seen_in_the_way_puts_back_what_was_unmounted(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.want("first")
+    lab.want("second")
+    lab.up()
+    emulate.set_limits(lab.state, False)
+    Control(lab.directory.control).set_limits(True, "first")
+    unmount = mounts.unmount
+
+    def refuse_first(mount: mounts.Mount, **options: Any) -> None:
+        if mount.path == str(lab.mount("first")):
+            raise HostError("target is busy")
+        unmount(mount, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(HostError, match="busy"):
+        patch.setattr(mounts, "unmount", refuse_first)
+        emulate.down(lab.state)
+    after = {volume.name: volume for volume in emulate.read_status(lab.state).volumes}
+    assert all(volume.is_mounted for volume in after.values())
+    assert {name: one.limits_enabled for name, one in after.items()} == {
+        "first": True,
+        "second": False,
+    }
+
+
+def test_status_looks_at_what_is_mounted(lab: Any) -> None:
+    lab.want("data")
+    lab.up()
+    mount = mounts.mount_at(lab.mount("data"))
+    assert mount is not None
+    mounts.unmount(mount)
+    status = emulate.read_status(lab.state)
+    assert not status.volumes[0].is_mounted
+    assert [warning.code for warning in status.warnings] == ["not-mounted"]
+    assert emulate.emulated_volumes(lab.state) == ()
+    assert lab.up().volumes[0].is_mounted
+
+
 @pytest.mark.parametrize("filesystem", ["xfs", "ext4", "btrfs"])
 def test_a_killed_server_leaves_nothing_after_down(lab: Any, filesystem: str) -> None:
     lab.want("data", volume={"filesystem": filesystem})

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from pgstow import emulate
 from pgstow.emulate.backing import FILE_SUFFIX
-from pgstow.model.errors import HostError
+from pgstow.model.errors import HostError, UserError
 
 PGSTOW = [sys.executable, "-c", "from pgstow.cli import main; main()"]
 LAYOUT = """
@@ -344,3 +344,20 @@ def test_a_full_disk_and_a_file_from_before(lab: Any, layout: Path, refused: Ref
         assert (disk / f"data{FILE_SUFFIX}").read_bytes() == b"precious"
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_mount_inside_a_data_directory_or_on_another_volume_is_refused(
+    lab: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "PG_VERSION").write_text("18\n")
+    lab.want("data", volume={"mount": str(tmp_path / "base" / "new")})
+    with pytest.raises(UserError, match="inside PostgreSQL's data directory"):
+        lab.up()
+    assert not (tmp_path / "base").exists()
+    lab.want("data", volume={"mount": str(lab.mount("data"))})
+    lab.up()
+    lab.volumes.clear()
+    lab.want("wal", volume={"mount": str(lab.mount("data") / "wal")})
+    with pytest.raises(UserError, match="is on the emulated volume at"):
+        lab.up()
+    assert list(lab.mount("data").iterdir()) == []

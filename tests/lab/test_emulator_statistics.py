@@ -18,7 +18,7 @@ from pgstow import emulate
 from pgstow.emulate import watch
 from pgstow.emulate.control import Control
 from pgstow.emulate.statistics import VolumeMetrics, log_page
-from pgstow.model import HostCap, HostError, UserError
+from pgstow.model import HostCap, HostError, Latency, UserError
 from pgstow.prediction.replay import replay
 from pgstow.trace_file import read_recording
 from pgstow.units import GIB, MIB
@@ -190,3 +190,25 @@ def test_a_recording_run_again_in_virtual_time_takes_as_long(
     for kind in ("read", "write"):
         assert kinds[kind].recorded.count > 100
         assert kinds[kind].replayed.mean_us == pytest.approx(kinds[kind].recorded.mean_us, rel=0.15)
+
+
+def test_what_this_machine_cannot_answer_is_said_beforehand(lab: Any) -> None:
+    lab.want("data", iops=10_000_000.0)
+    status = lab.up(calibrate=True)
+    (warning,) = [one for one in status.warnings if one.code == "beyond-this-machine"]
+    assert "10,000,000 IOPS" in warning.message
+    reachable = lab.directory.read().reachable_iops
+    assert 1000 < reachable < 1_000_000
+    lab.want("data", iops=100.0)
+    assert "beyond-this-machine" not in [one.code for one in lab.up().warnings]
+
+
+def test_beyond_the_machine_the_emulator_says_that_it_is_the_limit(lab: Any, fio: Fio) -> None:
+    lab.want("data", latency=Latency(1, 1, 1, 1))
+    lab.up()
+    mount = prepare(lab, "data")
+    with busy(fio, mount, 4, rw="randread", iodepth=256, numjobs=2):
+        time.sleep(1)
+        found = interval(lab.state, 2)["data"]
+    assert found.is_limited_by_emulator, found
+    assert found.late_us is not None

@@ -10,8 +10,16 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pgstow.emulate import metrics, statistics
-from pgstow.emulate.control import Bin, ExceededUs, ServerStatistics, VolumeCounters
-from pgstow.model import Device, Latency, Member
+from pgstow.emulate.control import (
+    Bin,
+    Compensation,
+    ExceededUs,
+    ServerStatistics,
+    VolumeCounters,
+)
+from pgstow.emulate.lateness import way_us
+from pgstow.emulate.status import wanted_iops
+from pgstow.model import Burst, Device, HostCap, Latency, Member
 from pgstow.model.errors import HostError
 from pgstow.units import Bytes
 
@@ -97,12 +105,61 @@ def test_what_a_volume_does_not_have_is_left_out() -> None:
 
 def test_percentiles_lie_in_their_bin() -> None:
     assert statistics.percentile_us((), 0.5) is None
-    assert statistics.percentile_us(BUSY.read_latency_histogram, 0.5) == 512 + 512 * 2000 / 5000
-    assert statistics.percentile_us(BUSY.write_latency_histogram, 1.0) == 2048
+    parts = ((256.0, 8.0, 1000), (512.0, 16.0, 5000), (5248.0, 128.0, 1))
+    assert statistics.percentile_us(parts, 0.5) == 512 + 16 * 2000.5 / 5000
+    assert statistics.percentile_us(parts, 1.0) == 5376
+
+
+def sampled(*volumes: VolumeCounters, at_s: float, busy_s: float = 0.0) -> ServerStatistics:
+    return ServerStatistics(at_s, volumes, busy_s * 1e6)
+
+
+def test_late_answers_are_the_emulators_and_not_the_volumes() -> None:
+    before = sampled(NOTHING, at_s=10.0, busy_s=1.0)
+
+    def limited(late_us: float, took_us: float, busy_s: float = 0.1) -> bool:
+        present = replace(NOTHING, reads=1000, read_us_total=1000 * took_us)
+        present = replace(present, late_us_total=1000 * late_us)
+        after = sampled(present, at_s=20.0, busy_s=1.0 + busy_s)
+        return statistics.is_limited_by_emulator(before, after, "data")
+
+    assert not limited(50.0, 700.0)  # a busy machine's jitter
+    assert not limited(150.0, 5000.0)  # a small part of a long wait
+    assert limited(150.0, 900.0)
+    assert limited(0.0, 4000.0, busy_s=9.8)  # nothing is late, but all waits to be taken in
+    assert not statistics.is_limited_by_emulator(before, sampled(NOTHING, at_s=20.0), "data")
+    assert not statistics.is_limited_by_emulator(before, before, "gone")
+    assert statistics.late_us(NOTHING, replace(BUSY, late_us_total=9000.0)) == 1.0
+    assert statistics.late_us(NOTHING, NOTHING) is None
+
+
+def test_the_way_to_the_server_is_late_beyond_what_is_made_up_for() -> None:
+    made_up = Compensation(100.0, 50.0)
+    done = replace(NOTHING, reads=10, writes=20, read_us_total=5000.0, write_us_total=6000.0)
+    assert way_us(done, 13_000.0, made_up) == 0
+    assert way_us(done, 12_900.0, made_up) == 0  # the kernel rounds
+    assert way_us(done, 43_000.0, made_up) == 30_000.0
+
+
+def test_the_most_that_volumes_may_do_at_once() -> None:
+    local = replace(DEVICE, uses_host_cap=False)
+    assert wanted_iops([DEVICE, local], None) == 6000
+    assert wanted_iops([DEVICE, local], HostCap(1000, None)) == 4000
+    assert wanted_iops([DEVICE], HostCap(1000, None, burst_iops=2000, burst_initial=0.5)) == 2000
+    unlimited = replace(DEVICE, member=replace(DEVICE.member, iops=None))
+    assert wanted_iops([DEVICE, unlimited], None) is None
+    burst = Burst("iops", 1e6, 1500, 3000)
+    assert wanted_iops([replace(DEVICE, member=replace(DEVICE.member, burst=burst))], None) == 6000
 
 
 def test_prometheus_reads_the_exposition() -> None:
-    text = metrics.exposition(ServerStatistics(3.0, (BUSY, replace(NOTHING, name="wal")))).decode()
+    late = replace(BUSY, late_us_total=2_500_000.0)
+    found = ServerStatistics(3.0, (late, replace(NOTHING, name="wal")), 1_500_000.0)
+    text = metrics.exposition(found, [DEVICE]).decode()
+    assert 'pgstow_volume_limit_iops{volume="data"} 3000.0' in text
+    assert "pgstow_volume_limit_bytes_per_second{" not in text  # it has no such limit
+    assert 'pgstow_volume_late_seconds_total{volume="data"} 2.5' in text
+    assert "pgstow_emulator_busy_seconds_total 1.5" in text
     samples = {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -126,6 +183,10 @@ def test_statistics_are_served_on_loopback_alone() -> None:
     with urllib.request.urlopen(f"{base}/metrics") as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         assert b'pgstow_volume_read_ops_total{volume="data"} 6000.0' in answer.read()
+    head = urllib.request.Request(f"{base}/metrics", method="HEAD")
+    with urllib.request.urlopen(head) as answer:
+        assert int(answer.headers["Content-Length"]) > 0
+        assert answer.read() == b""
     with urllib.request.urlopen(f"{base}/stats.json") as answer:
         assert json.load(answer)[0]["ebs_volume_performance_exceeded_iops"] == 1_500_000.0
     with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -1,6 +1,8 @@
 """Layout files: what is read, what is refused with which words, and that writing reads back."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgstow.catalog import load
-from pgstow.layout_file import format_layout, parse_layout, read_layout
+from pgstow.layout_file import format_layout, parse_layout, read_layout, read_volumes
 from pgstow.model import (
     HostSpec,
     Layout,
     LayoutError,
+    MeasuredLatency,
     Placement,
     RelationId,
     Tablespace,
@@ -226,6 +229,12 @@ positive = st.one_of(
 
 
 fractions = st.none() | st.floats(0, 1)
+tails = st.tuples(st.floats(0.01, 1e6), st.floats(1, 50)).map(lambda one: (one[0], one[0] * one[1]))
+latencies = st.none() | st.one_of(
+    tails.map(lambda one: MeasuredLatency(*one)),
+    tails.map(lambda one: MeasuredLatency(None, None, *one)),
+    st.tuples(tails, tails).map(lambda both: MeasuredLatency(*both[0], *both[1])),
+)
 snapshots: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.builds(dict, from_snapshot=st.booleans()),
     st.just({"from_snapshot": True, "fast_snapshot_restore": True}),
@@ -258,6 +267,7 @@ def layouts(draw: st.DrawFn) -> Layout:
             mkfs_options=tuple(draw(st.lists(identifiers, max_size=2))),
             mount_options=tuple(draw(st.lists(identifiers, max_size=2))),
             burst_credits=draw(fractions),
+            latency=draw(latencies),
             **draw(snapshots),
         )
         for number, name in enumerate(names)
@@ -372,3 +382,75 @@ mount = "/mnt/data"
 [postgres]
 data = "data"
 """
+
+
+LATENCY = "latency = { read_us_p50 = 640, read_us_p99 = 1300.5 }"
+
+
+def with_latency(text: str) -> str:
+    return GOOD.replace('mount = "/mnt/pgdata"', f'mount = "/mnt/pgdata"\n{text}', 1)
+
+
+def test_a_measured_latency_reaches_the_device_model() -> None:
+    volume = parse_layout(with_latency(LATENCY), "layout.toml").volume("data")
+    device, of_type = load().device(volume).member, load().device(replace(volume, latency=None))
+    assert (device.latency.read_us_p50, device.latency.read_us_p99) == (640, 1300.5)
+    assert device.latency.write_us_p50 == of_type.member.latency.write_us_p50
+    assert device.latency.read_us_per_mib == of_type.member.latency.read_us_per_mib
+    disk = replace(volume, type="st1", iops=None, throughput=None)
+    assert load().device(disk).member.mechanics is None
+
+
+def test_a_latency_is_read_from_what_fio_wrote(tmp_path: Path) -> None:
+    def job(reads: int, ns: float) -> dict[str, Any]:
+        clat = {"percentile": {"50.000000": ns, "99.000000": 2 * ns}}
+        idle: dict[str, Any] = {"total_ios": 0, "clat_ns": {}}
+        return {"read": {"total_ios": reads, "clat_ns": clat}, "write": idle}
+
+    (tmp_path / "fio.json").write_text(json.dumps({"jobs": [job(5, 1.0), job(50, 640_000.0)]}))
+    path = tmp_path / "layout.toml"
+    path.write_text(with_latency('latency = { fio = "fio.json" }'))
+    volume = read_layout(path).volume("data")
+    assert volume.latency == MeasuredLatency(640.0, 1280.0)
+    (tmp_path / "fio.json").write_text("[]")
+    with pytest.raises(LayoutError, match="is not what fio writes as JSON"):
+        read_layout(path)
+    path.write_text(with_latency('latency = { fio = "gone.json" }'))
+    with pytest.raises(LayoutError, match=r"gone\.json cannot be read"):
+        read_layout(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('latency = "0.6ms"', "cannot be read"),
+        ("latency = {}", "latency is empty"),
+        ("latency = { read_us_p50 = 5 }", "write both, or neither"),
+        ("latency = { read_us_p50 = 5, read_us_p99 = 4 }", "cannot be"),
+        ("latency = { read_us_p50 = 0, read_us_p99 = 4 }", "cannot be"),
+        ("latency = { read_us_p50 = nan, read_us_p99 = nan }", "cannot be"),
+        ("latency = { read_us_p50 = true, read_us_p99 = 4 }", "a number of microseconds"),
+        ("latency = { p50 = 5 }", "has no 'p50'"),
+        ("latency = 5", "is a table"),
+    ],
+)
+def test_a_latency_that_cannot_be_is_refused(text: str, words: str) -> None:
+    with pytest.raises(LayoutError) as raised:
+        parse_layout(with_latency(text), "layout.toml")
+    line = f"{raised.value.message}; {raised.value.remedy}"
+    assert words in line
+    assert "volumes.data.latency" in line
+    assert "\n" not in line
+
+
+def test_volumes_need_no_postgresql(tmp_path: Path) -> None:
+    path = tmp_path / "layout.toml"
+    path.write_text(GOOD[: GOOD.index("[postgres]")])
+    layout = read_volumes(path)
+    assert [volume.name for volume in layout.volumes] == ["data", "wal"]
+    assert layout.postgres == Placement("data", "data")
+    with pytest.raises(LayoutError, match="postgres: is missing"):
+        read_layout(path)
+    path.write_text("")
+    with pytest.raises(LayoutError, match="volumes: is missing"):
+        read_volumes(path)

@@ -54,6 +54,48 @@ def record(path: Path, on: dict[str, Any], *, iops: float, count: int, way_us: i
     path.write_text(HEADER + "".join(lines))
 
 
+def closed_record(path: Path, on: dict[str, Any], *, depth: int, count: int) -> None:
+    """A trace of so many clients, each of which asks again when it has its answer."""
+    step = Recorder(on, depth)
+    rows = [step() for _ in range(count)]
+    lines = [f"{a + START_NS},data,read,{o},8192,{d + START_NS}\n" for a, o, d in sorted(rows)]
+    path.write_text(HEADER + "".join(lines))
+
+
+class Recorder:
+    """A constant service time of 500 µs for each of the clients, and no limits."""
+
+    def __init__(self, on: dict[str, Any], depth: int) -> None:
+        self._us = on["member"]["latency"]["read_us_p50"]
+        self._ready_ns = [client * 1000 for client in range(depth)]
+        self._source = random.Random(3)
+
+    def __call__(self) -> tuple[int, int, int]:
+        at_ns = min(self._ready_ns)
+        client = self._ready_ns.index(at_ns)
+        done_ns = at_ns + round(self._us * 1000)
+        self._ready_ns[client] = done_ns + 100_000  # it thinks
+        return at_ns, self._source.randrange(GIB // 8192) * 8192, done_ns
+
+
+def test_a_closed_loop_asks_no_more_than_its_clients_can(tmp_path: Path) -> None:
+    trace = tmp_path / "run.csv"
+    recorded = device(iops=None, latency=Latency(500, 500, 500, 500))
+    closed_record(trace, recorded, depth=16, count=20_000)
+    slow = device(iops=1000.0, latency=Latency(500, 500, 500, 500))
+    (opened,) = replay(trace, [slow], None).volumes
+    found = replay(trace, [slow], None, closed_loop=True)
+    (closed,) = found.volumes
+    assert opened.kinds[0].replayed.mean_us > 1e6
+    # Little's law with thinking: 16 clients, 1,000 a second, 0.1 ms of thought
+    assert closed.kinds[0].replayed.mean_us == pytest.approx(16_000 - 100, rel=0.02)
+    assert closed.kinds[0].replayed.iops == pytest.approx(1000, rel=0.02)
+    assert closed.kinds[0].replayed.count == 20_000
+    (same,) = replay(trace, [recorded], None, closed_loop=True).volumes
+    assert same.kinds[0].replayed.mean_us == pytest.approx(500, abs=0.1)
+    assert same.kinds[0].replayed.iops == pytest.approx(same.kinds[0].recorded.iops, rel=1e-3)
+
+
 @pytest.mark.parametrize("iops", [1000, 2900])
 def test_the_models_own_trace_comes_out_as_it_went_in(tmp_path: Path, iops: float) -> None:
     trace = tmp_path / "run.csv"

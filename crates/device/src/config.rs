@@ -64,6 +64,9 @@ fn is_no(value: &bool) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemberConfig {
     pub iops: Option<f64>,
+    /// Of writes alone, where it is not that of reads; a mixed load shares the time between both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_iops: Option<f64>,
     pub bytes_per_second: Option<f64>,
     /// A request counts as `ceil(bytes / io_unit_bytes)` operations.
     pub io_unit_bytes: u64,
@@ -207,6 +210,10 @@ impl MemberConfig {
             return Err("io_unit_bytes must be positive".into());
         }
         check_limit("iops", self.iops)?;
+        check_limit("write_iops", self.write_iops)?;
+        if self.write_iops.is_some() && (self.iops.is_none() || self.burst.is_some()) {
+            return Err("write_iops needs iops, and no burst".into());
+        }
         check_limit("bytes_per_second", self.bytes_per_second)?;
         self.latency.check()?;
         if let Some(mechanics) = &self.mechanics {

@@ -13,6 +13,8 @@ use crate::volume::{OperationKind, Room, Spans};
 #[derive(Debug, Clone)]
 pub struct Member {
     unit_bytes: u64,
+    /// What a write takes of the limit on operations, of which a read takes 1.
+    write_cost: f64,
     /// Byte credits are spent in whole units: a small random request costs a full one.
     charges_whole_units: bool,
     operations: Option<BurstLimit>,
@@ -50,6 +52,7 @@ impl Member {
         };
         Self {
             unit_bytes: config.io_unit_bytes,
+            write_cost: write_cost(config),
             charges_whole_units: charges_whole_units(config),
             operations: limit(BurstKind::Iops, config.iops),
             bytes: limit(BurstKind::Bytes, config.bytes_per_second),
@@ -79,6 +82,7 @@ impl Member {
         self.operations = change(&self.operations, BurstKind::Iops, config.iops);
         self.bytes = change(&self.bytes, BurstKind::Bytes, config.bytes_per_second);
         self.unit_bytes = config.io_unit_bytes;
+        self.write_cost = write_cost(config);
         self.charges_whole_units = charges_whole_units(config);
         self.latencies = Latencies::new(&config.latency);
         self.disk = config.mechanics.as_ref().map(|mechanics| match &self.disk {
@@ -101,7 +105,11 @@ impl Member {
     ) -> (f64, f64, [f64; 4]) {
         let counted = self.count(kind, offset, length) as f64;
         let (pass_ns, [host_ns, host_bytes_ns]) = host.pass(now_ns, counted, length as f64);
-        let (start_ns, [own_ns, own_bytes_ns]) = self.start(pass_ns, counted, length as f64);
+        let cost = match kind {
+            OperationKind::Write => counted * self.write_cost,
+            _ => counted,
+        };
+        let (start_ns, [own_ns, own_bytes_ns]) = self.start(pass_ns, cost, length as f64);
         let mut done_ns = start_ns + self.latencies.draw_ns(random, kind, length);
         if self.restored.is_some() {
             done_ns += self.fetch_ns(random, start_ns, (kind, offset, length));
@@ -281,6 +289,13 @@ impl Latencies {
             _ => (&self.write, self.write_ns_per_byte),
         };
         base.draw_ns(random) + length.saturating_sub(self.base_bytes) as f64 * ns_per_byte
+    }
+}
+
+fn write_cost(config: &MemberConfig) -> f64 {
+    match (config.iops, config.write_iops) {
+        (Some(iops), Some(write_iops)) => iops / write_iops,
+        _ => 1.0,
     }
 }
 

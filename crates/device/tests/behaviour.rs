@@ -291,3 +291,38 @@ fn devices_and_hosts_are_read_from_json() {
     .unwrap();
     assert_eq!(host.burst_initial, None);
 }
+
+#[test]
+fn reads_and_writes_have_each_their_own_limit() {
+    let mut device = gp3();
+    device.member.iops = Some(2000.0);
+    device.member.write_iops = Some(500.0);
+    let mut host = HostCap::new(None);
+    let mut per_second = |kinds: &[OperationKind]| {
+        let mut volume = Volume::new(&device, 1).unwrap();
+        let starts_ns = (0..8000u64).map(|index| {
+            let kind = kinds[index as usize % kinds.len()];
+            let operation = common::operation(kind, index * KIB * KIB, 4 * KIB);
+            volume.schedule(&mut host, 0, operation).start_ns
+        });
+        8000.0 * 1e9 / starts_ns.max().unwrap() as f64
+    };
+    let rates = [
+        per_second(&[OperationKind::Read]),
+        per_second(&[OperationKind::Write]),
+        per_second(&[OperationKind::Read, OperationKind::Write]),
+    ];
+    for (rate, expected) in rates.into_iter().zip([2000.0, 500.0, 800.0]) {
+        assert!(
+            (rate / expected - 1.0).abs() < 0.01,
+            "{rate} for {expected}"
+        );
+    }
+    device.member.iops = None;
+    assert!(
+        Volume::new(&device, 1)
+            .unwrap_err()
+            .to_string()
+            .contains("write_iops")
+    );
+}

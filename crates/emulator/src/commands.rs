@@ -172,8 +172,11 @@ pub fn execute(store: &mut Store, now_ns: u64, line: &[u8]) -> Answer {
             Err(message) => Err(message),
         },
         Command::Stats {} => {
-            let uptime_s = now_ns as f64 / 1e9;
-            return accepted(&json!({"uptime_s": uptime_s, "volumes": store.statistics(now_ns)}));
+            let busy_ns = now_ns.saturating_sub(store.idle_ns);
+            return accepted(&json!({
+                "uptime_s": now_ns as f64 / 1e9, "busy_us_total": busy_ns as f64 / 1e3,
+                "volumes": store.statistics(now_ns)
+            }));
         }
         Command::Shutdown {} => {
             return Answer {

@@ -127,7 +127,9 @@ impl Server {
             let wait_ns = next_ns.map(|next_ns| next_ns.saturating_sub(now_ns));
             system::poll(&mut polled, wait_ns).map_err(Error::system("cannot poll"))?;
 
-            self.store.advance_faults(self.clock.now_ns());
+            let woken_ns = self.clock.now_ns();
+            self.store.idle_ns += woken_ns.saturating_sub(now_ns);
+            self.store.advance_faults(woken_ns);
             self.apply_faults();
             self.complete_due();
             if polled[2].revents != 0 {

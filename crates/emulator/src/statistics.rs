@@ -7,6 +7,8 @@ use crate::pending::Kind;
 
 /// Bins of powers of two: from 1 µs, and the last from 2^30 µs (18 min) on.
 const BINS: usize = 32;
+/// Each of them in so many equal parts, for percentiles.
+const PARTS: usize = 32;
 
 /// The sums of one volume. Times are from when a request came to when its reply went.
 #[derive(Debug, Default, Clone)]
@@ -70,29 +72,61 @@ impl Union {
     }
 }
 
-#[derive(Debug, Default, Clone)]
-struct Histogram([u64; BINS]);
+#[derive(Debug, Clone)]
+struct Histogram {
+    bins: [u64; BINS],
+    parts: Box<[[u64; PARTS]; BINS]>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            bins: [0; BINS],
+            parts: Box::new([[0; PARTS]; BINS]),
+        }
+    }
+}
 
 impl Histogram {
     fn add(&mut self, latency_ns: u64) {
         let us = latency_ns / 1000;
-        let bin = (u64::BITS - us.leading_zeros()) as usize;
-        self.0[bin.min(BINS - 1)] += 1;
+        let bin = ((u64::BITS - us.leading_zeros()) as usize).min(BINS - 1);
+        self.bins[bin] += 1;
+        let (low_ns, width_ns) = (low_us(bin) * 1000, low_us(bin).max(1) * 1000);
+        let part = (latency_ns - low_ns) / width_ns.div_ceil(PARTS as u64);
+        self.parts[bin][(part as usize).min(PARTS - 1)] += 1;
     }
 
     /// The bins up to the last one that holds something.
     fn bins(&self) -> Vec<Bin> {
-        let used = self.0.iter().rposition(|&count| count > 0);
+        let used = self.bins.iter().rposition(|&count| count > 0);
         let upto = used.map_or(0, |last| last + 1);
-        let low_us = |bin: usize| if bin == 0 { 0 } else { 1 << (bin - 1) };
         (0..upto)
             .map(|bin| Bin {
                 low_us: low_us(bin),
                 high_us: (bin + 1 < BINS).then(|| low_us(bin + 1)),
-                count: self.0[bin],
+                count: self.bins[bin],
             })
             .collect()
     }
+
+    /// The parts that hold something: from where on, in microseconds, how wide, and how many.
+    fn parts(&self) -> Vec<(f64, f64, u64)> {
+        let mut found = vec![];
+        for (bin, parts) in self.parts.iter().enumerate() {
+            let width_us = (low_us(bin).max(1) * 1000).div_ceil(PARTS as u64) as f64 / 1e3;
+            let counted = parts.iter().enumerate().filter(|(_, count)| **count > 0);
+            found.extend(counted.map(|(part, &count)| {
+                (low_us(bin) as f64 + part as f64 * width_us, width_us, count)
+            }));
+        }
+        found
+    }
+}
+
+/// Where a bin begins.
+fn low_us(bin: usize) -> u64 {
+    if bin == 0 { 0 } else { 1 << (bin - 1) }
 }
 
 /// Requests of `low_us` and more that took less than `high_us`; the last bin has no end.
@@ -115,6 +149,9 @@ pub struct VolumeStatistics<'a> {
     exceeded_us: ExceededUs,
     read_latency_histogram: Vec<Bin>,
     write_latency_histogram: Vec<Bin>,
+    /// The same in finer parts: from where on in microseconds, how wide, how many.
+    read_latency_parts: Vec<(f64, f64, u64)>,
+    write_latency_parts: Vec<(f64, f64, u64)>,
     burst_balance_percent: Option<f64>,
 }
 
@@ -213,6 +250,8 @@ impl Statistics {
             },
             read_latency_histogram: self.read_latency.bins(),
             write_latency_histogram: self.write_latency.bins(),
+            read_latency_parts: self.read_latency.parts(),
+            write_latency_parts: self.write_latency.parts(),
             burst_balance_percent,
         }
     }
@@ -277,6 +316,13 @@ mod tests {
             prop_assert_eq!(bin.count, 1);
             prop_assert!(bin.low_us <= latency_ns / 1000);
             prop_assert!(bin.high_us.is_none_or(|high_us| latency_ns / 1000 < high_us));
+            let [(low_us, width_us, 1)] = histogram.parts()[..] else {
+                panic!("one part holds it")
+            };
+            let latency_us = latency_ns as f64 / 1e3;
+            prop_assert!(low_us <= latency_us * (1.0 + 1e-9));
+            prop_assert!(bin.high_us.is_none() || latency_us <= (low_us + width_us) * (1.0 + 1e-9));
+            prop_assert!(bin.low_us == 0 || width_us <= bin.low_us as f64 / 16.0);
         }
 
         #[test]

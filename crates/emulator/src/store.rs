@@ -40,6 +40,8 @@ pub struct Store {
     pub faults: Faults,
     pub files: Files,
     pub recording: Option<Recording>,
+    /// For how long the server's thread had nothing to do.
+    pub idle_ns: u64,
     seed: u64,
 }
 
@@ -107,6 +109,7 @@ impl Store {
             faults: Faults::default(),
             files: Files::default(),
             recording: None,
+            idle_ns: 0,
             seed,
         }
     }
@@ -372,6 +375,7 @@ pub mod tests {
             chunk_bytes: 65536,
             member: MemberConfig {
                 iops: None,
+                write_iops: None,
                 bytes_per_second: None,
                 io_unit_bytes: 262_144,
                 latency: LatencyConfig {

@@ -1,6 +1,7 @@
 //! A recorded trace of I/O, run again against devices in virtual time, beside what was recorded.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 
@@ -30,6 +31,9 @@ struct Config {
     seed: u64,
     #[serde(default)]
     compensation: Compensation,
+    /// Requests follow the answers that they followed in the recording, instead of its clock.
+    #[serde(default)]
+    closed_loop: bool,
 }
 
 /// What the recording server took off each latency, which the way to it and back put on again.
@@ -233,15 +237,22 @@ fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, Str
     let begin_ns = requests[0].received_ns;
     let mut stations = stations(config)?;
     let mut host = HostCap::new(config.host.as_ref());
+    let mut arrivals = if config.closed_loop {
+        Arrivals::closed(requests)
+    } else {
+        Arrivals::Recorded(0)
+    };
     let last_ns = requests[requests.len() - 1].received_ns - begin_ns;
     let sample_ns = (last_ns / CREDIT_SAMPLES as u64).max(1);
     let mut next_sample_ns = 0;
     let (mut recorded_end_ns, mut replayed_end_ns) = (0, 0);
-    for (index, request) in requests.iter().enumerate() {
-        if index.is_multiple_of(GO_ON_EVERY) {
+    let mut count = 0;
+    while let Some((now_ns, index)) = arrivals.next(requests) {
+        let request = &requests[index];
+        if count % GO_ON_EVERY == 0 {
             go_on()?;
         }
-        let now_ns = request.received_ns - begin_ns;
+        count += 1;
         while next_sample_ns <= now_ns {
             stations
                 .iter_mut()
@@ -250,6 +261,8 @@ fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, Str
         }
         let station = &mut stations[request.device];
         let done_ns = station.submit(&mut host, now_ns, request, config.compensation);
+        let way_ns = config.compensation.of_ns(request.operation.kind);
+        arrivals.answered(index, done_ns - way_ns);
         replayed_end_ns = replayed_end_ns.max(done_ns);
         recorded_end_ns = recorded_end_ns.max(request.completed_ns - begin_ns);
     }
@@ -263,6 +276,64 @@ fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, Str
             .map(|station| station.output(ends_ns))
             .collect(),
     })
+}
+
+/// When requests come, from the first one on.
+enum Arrivals {
+    /// When they came; the index of the next one.
+    Recorded(usize),
+    Closed(ClosedLoop),
+}
+
+/// Requests in as many places as were in flight at once on each volume. One that came when another
+/// had been answered comes as long after that answer as it did.
+struct ClosedLoop {
+    /// The next request of the same place, and how long after this one's answer it comes.
+    next: Vec<Option<(usize, u64)>>,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl Arrivals {
+    fn closed(requests: &[Request]) -> Self {
+        let begin_ns = requests[0].received_ns;
+        let mut next = vec![None; requests.len()];
+        let mut due = BinaryHeap::new();
+        let mut answered: HashMap<usize, BTreeSet<(u64, usize)>> = HashMap::new();
+        for (index, request) in requests.iter().enumerate() {
+            let places = answered.entry(request.device).or_default();
+            let last = places
+                .range(..=(request.received_ns, usize::MAX))
+                .next_back()
+                .copied();
+            if let Some((completed_ns, before)) = last {
+                places.remove(&(completed_ns, before));
+                next[before] = Some((index, request.received_ns - completed_ns));
+            } else {
+                due.push(Reverse((request.received_ns - begin_ns, index)));
+            }
+            places.insert((request.completed_ns, index));
+        }
+        Self::Closed(ClosedLoop { next, due })
+    }
+
+    fn next(&mut self, requests: &[Request]) -> Option<(u64, usize)> {
+        match self {
+            Self::Recorded(index) => {
+                let request = requests.get(*index)?;
+                *index += 1;
+                Some((request.received_ns - requests[0].received_ns, *index - 1))
+            }
+            Self::Closed(places) => places.due.pop().map(|Reverse(next)| next),
+        }
+    }
+
+    fn answered(&mut self, index: usize, done_ns: u64) {
+        if let Self::Closed(places) = self
+            && let Some((next, after_ns)) = places.next[index]
+        {
+            places.due.push(Reverse((done_ns + after_ns, next)));
+        }
+    }
 }
 
 fn stations(config: &Config) -> Result<Vec<Station>, String> {

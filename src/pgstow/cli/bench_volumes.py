@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from pgstow.model import Layout, Warning
 
 STATE_DIRECTORY = Path("/run/pgstow/experiment")
-_LATE_US, _LATE_SHARE = 100.0, 0.1  # a mean lateness beyond both limits what is measured
 _known: list["Compensation"] = []  # this machine's, once measured: trials are to differ in nothing
 
 
@@ -79,10 +78,10 @@ class Lateness:
 
 
 def _lateness() -> dict[str, Lateness]:
-    from pgstow.emulate.control import Control
+    from pgstow.emulate import lateness
     from pgstow.emulate.state import StateDirectory
 
-    found = Control(StateDirectory(STATE_DIRECTORY).control).status().volumes
+    found = lateness.read_volumes(StateDirectory(STATE_DIRECTORY))
     return {
         one.name: Lateness(
             one.reads + one.writes, one.read_us_total + one.write_us_total, one.late_us_total
@@ -95,6 +94,7 @@ def late_warnings(
     before: Mapping[str, Lateness], after: Mapping[str, Lateness]
 ) -> "tuple[Warning, ...]":
     """A warning for each volume whose answers were late enough to be what was measured."""
+    from pgstow.emulate.statistics import is_late
     from pgstow.model import Warning
     from pgstow.verification.experiments import LIMITED_BY_EMULATOR
 
@@ -106,7 +106,7 @@ def late_warnings(
             continue
         late_us = (now.late_us - then.late_us) / operations
         mean_us = (now.answered_us - then.answered_us) / operations
-        if late_us > _LATE_US and late_us > _LATE_SHARE * mean_us:
+        if is_late(late_us, mean_us):
             found.append(
                 Warning(
                     LIMITED_BY_EMULATOR,

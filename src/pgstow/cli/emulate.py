@@ -94,7 +94,7 @@ def up(
     from pgstow import catalog, emulate
     from pgstow import layout_file as files
 
-    layout = files.read_layout(layout_file)
+    layout = files.read_volumes(layout_file)
     choice = _choice(backing, keep_files, state_dir)
     rules = catalog.load()
     warnings = [one for one in rules.check(layout) if one.code in _WARNINGS]
@@ -164,12 +164,15 @@ def down(
 ) -> None:
     """Unmount and remove every emulated volume, with all that is on them.
 
-    On a terminal it asks first. Cleans up after a killed or crashed emulator too.
-    Example: sudo pgstow emulate down
+    Where one is in use nothing is changed, and who uses it is named. On a terminal it
+    asks first. Cleans up after a killed or crashed emulator too.
+
+    Example: sudo pgstow emulate down --dry-run
     """
     from pgstow import emulate
 
     if dry_run:
+        emulate.plan_down(state_dir, force=force)  # refuses where one is in use
         print_would(would_remove(state_dir), json)
         return
     if not yes and is_answered() and (doomed := would_remove(state_dir)):

@@ -48,7 +48,7 @@ def forecast(
     from pgstow import load_file as loads
     from pgstow.prediction.forecast import forecast as run
 
-    layout = files.read_layout(layout_file)
+    layout = files.read_volumes(layout_file)
     plan = loads.read_load(load_file)
     rules = catalog.load()
     devices = [rules.device(volume) for volume in layout.volumes]

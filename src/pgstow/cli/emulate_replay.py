@@ -33,13 +33,22 @@ def replay(
             help="Share of burst credits at the start, for all volumes.",
         ),
     ] = None,
+    closed_loop: Annotated[
+        bool,
+        typer.Option(
+            "--closed-loop",
+            help="Let requests follow the answers they followed, not the recording's clock.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the latencies drawn.")] = 1,
     json: options.Json = False,
 ) -> None:
     """Run a recorded trace again in virtual time, and compare; needs no root.
 
     Without --layout on the devices as they were recorded, which tells how true the emulator was;
-    with it, what the same requests would have taken there.
+    with it, what the same requests would have taken there. By the recording's
+    clock, a volume that is too slow queues without end; clients that wait for
+    answers ask less of it: --closed-loop.
     Example: pgstow emulate replay run.csv --layout cheaper.toml
     """
     from pgstow import trace_file
@@ -60,7 +69,9 @@ def replay(
     if credits is not None:
         devices = [_with_credits(device, credits) for device in devices]
     output.print_warnings(warnings)
-    result = run(trace, devices, host, compensation=compensation, seed=seed)
+    result = run(
+        trace, devices, host, compensation=compensation, seed=seed, closed_loop=closed_loop
+    )
     if json:
         output.print_json(result)
     else:
@@ -82,7 +93,7 @@ def _of_layout(path: Path) -> "tuple[list[dict[str, Any]], dict[str, Any] | None
     from pgstow import catalog
     from pgstow import layout_file as files
 
-    layout = files.read_layout(path)
+    layout = files.read_volumes(path)
     rules = catalog.load()
     devices = [asdict(rules.device(volume)) for volume in layout.volumes]
     return devices, asdict(rules.host_cap(layout.host))
@@ -102,6 +113,8 @@ def _print(result: "Replay") -> None:
     console.print(_table(result))
     console.print()
     for volume in result.volumes:
+        if not volume.kinds:
+            continue
         if volume.exceeded_s.any > 0:
             seconds = format_duration(volume.exceeded_s.any)
             console.print(f"{volume.name}: over a limit for {seconds}", markup=False)

@@ -142,4 +142,4 @@ def _of_type(present: "Volume", type: str | None) -> "Volume":
 
     if type is None or type == present.type:
         return present
-    return replace(present, type=type, iops=None, throughput=None, burst_credits=None)
+    return replace(present, type=type, iops=None, throughput=None, burst_credits=None, latency=None)

@@ -74,7 +74,6 @@ def _print_intervals(state_dir: Path, seconds: float, count: int | None, json: b
 
 
 def _print_pages(pages: "Sequence[LogPage]") -> None:
-    from pgstow.emulate.statistics import percentile_us
     from pgstow.units import format_size
 
     columns = (
@@ -90,8 +89,8 @@ def _print_pages(pages: "Sequence[LogPage]") -> None:
     )
     rows = []
     for page in pages:
-        read, write = page.read_io_latency_histogram, page.write_io_latency_histogram
-        latencies = [_time(percentile_us(bins, p)) for bins in (read, write) for p in (0.5, 0.99)]
+        found = (page.read_us_p50, page.read_us_p99, page.write_us_p50, page.write_us_p99)
+        latencies = [_time(microseconds) for microseconds in found]
         bytes_ = (format_size(page.total_read_bytes), format_size(page.total_write_bytes))
         counts = (f"{page.total_read_ops:,}", f"{page.total_write_ops:,}")
         rows.append([page.name, *counts, *bytes_, *latencies])
@@ -103,6 +102,7 @@ def _print_pages(pages: "Sequence[LogPage]") -> None:
         "throughput",
         "beyond the instance's IOPS",
         "throughput",
+        "answers late by",
     )
     rows = [
         [
@@ -111,6 +111,7 @@ def _print_pages(pages: "Sequence[LogPage]") -> None:
             _time(page.ebs_volume_performance_exceeded_tp),
             _time(page.ec2_instance_ebs_performance_exceeded_iops),
             _time(page.ec2_instance_ebs_performance_exceeded_tp),
+            _time(page.late_us_mean),
         ]
         for page in pages
     ]
@@ -150,6 +151,9 @@ def _print_metrics(volumes: "Sequence[VolumeMetrics]") -> None:
     for volume in volumes:
         metrics = volume.metrics
         beyond = [text for name, text in _CHECKS if metrics[name]]
+        if volume.is_limited_by_emulator:
+            late = f", answers {_time(volume.late_us)} late" if volume.late_us else ""
+            beyond = [f"limited by the emulator{late}"]
         rows.append(
             [
                 volume.name,

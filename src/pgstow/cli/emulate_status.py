@@ -159,6 +159,12 @@ def _notes(status: "EmulatorStatus") -> "Iterator[str]":
             )
         elif volume.modifications_24h:
             yield f"{volume.name}: modified {volume.modifications_24h} of 4 times in 24 h"
+        if volume.is_limited_by_emulator:
+            late = format_duration((volume.late_us_mean or 0.0) / 1e6)
+            yield (
+                f"{volume.name}: limited by the emulator: answers came {late} late on average;"
+                " what was measured says nothing of the volume"
+            )
         if volume.burst_balance_percent is not None:
             yield f"{volume.name}: {volume.burst_balance_percent:.1f} % of its burst credits left"
         if volume.volatile:

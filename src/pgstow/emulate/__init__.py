@@ -29,7 +29,7 @@ from pgstow.emulate.status import (
     set_limits,
 )
 from pgstow.emulate.status import read_status as status
-from pgstow.emulate.take_down import Cleanup, down
+from pgstow.emulate.take_down import Cleanup, down, plan_down
 
 __all__ = [
     "DEFAULT_STATE_DIRECTORY",
@@ -56,6 +56,7 @@ __all__ = [
     "inject",
     "modify",
     "parse_fault",
+    "plan_down",
     "plan_up",
     "read_schedule",
     "read_status",

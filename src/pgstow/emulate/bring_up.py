@@ -186,6 +186,7 @@ def _check_mount_point(
 ) -> None:
     """Find a wrong mount point before anything is made."""
     mount = Path(entry.volume.mount)
+    volumes.check_surroundings(entry.volume, [other.volume.mount for other in wanted])
     if any(Path(other.volume.mount) in mount.parents for other in wanted):
         return  # it will be inside another new volume
     if any(other.is_mounted and Path(other.volume.mount) == mount for other in ours):
@@ -270,6 +271,7 @@ class _Run:
             self.warnings += calibration.warnings
             self.control.set_host(self.state.host_cap)
             found = calibration.compensation
+            self.state = replace(self.state, reachable_iops=calibration.reachable_iops)
         self.note(replace(self.state, compensation=found))
 
     def add(self, entry: Wanted) -> None:

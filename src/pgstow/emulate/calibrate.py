@@ -11,6 +11,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pgstow.emulate.control import Compensation, Control
@@ -27,6 +28,7 @@ BATCHES, BATCH = 24, 16
 # The middle half of a quiet machine's batches lie closer together than this.
 QUIET_US = 40.0
 MAX_REQUEST_BYTES = 256 * KIB
+_CROWD, _CROWD_REQUESTS = 8, 1000
 _DEVICE = Device(
     name=CALIBRATION_VOLUME,
     size_bytes=Bytes(64 * MIB),
@@ -47,6 +49,7 @@ class Calibration:
 
     compensation: Compensation
     spread_us: float
+    reachable_iops: float | None = None  # of all volumes together, in small requests
 
     @property
     def warnings(self) -> tuple[Warning, ...]:
@@ -84,9 +87,39 @@ def calibrate(directory: StateDirectory) -> Calibration:
             )
             spread_us = max(reads.spread_us, writes.spread_us)
             control.set_compensation(found)
+        reachable_iops = _reachable_iops(control, loop.device)
     finally:
         clean(directory)
-    return Calibration(found, spread_us)
+    return Calibration(found, spread_us, reachable_iops)
+
+
+def _reachable_iops(control: Control, device: str) -> float | None:
+    """How many small requests a second the server could answer: its thread's time for each.
+
+    It is one thread for all volumes. They are asked for without limits, several at a time.
+    """
+    control.set_limits(False, CALIBRATION_VOLUME)
+    before = control.statistics()
+    with ThreadPoolExecutor(_CROWD) as pool:
+        list(pool.map(lambda seed: _read_some(device, seed), range(_CROWD)))
+    after = control.statistics()
+    past, present = before.find(CALIBRATION_VOLUME), after.find(CALIBRATION_VOLUME)
+    assert past is not None, "it was added before"
+    assert present is not None, "it was added before"
+    busy_us = after.busy_us_total - before.busy_us_total
+    return (present.reads - past.reads) / busy_us * 1e6 if busy_us > 0 else None
+
+
+def _read_some(device: str, seed: int) -> None:
+    chooser = random.Random(seed)  # noqa: S311  (offsets, no secrets)
+    blocks = _DEVICE.size_bytes // BLOCK_BYTES
+    descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        with mmap.mmap(-1, BLOCK_BYTES) as buffer:
+            for _ in range(_CROWD_REQUESTS):
+                os.preadv(descriptor, [buffer], chooser.randrange(blocks) * BLOCK_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def clean(directory: StateDirectory) -> None:

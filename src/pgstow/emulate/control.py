@@ -178,6 +178,10 @@ class VolumeCounters:
     read_latency_histogram: tuple[Bin, ...]
     write_latency_histogram: tuple[Bin, ...]
     burst_balance_percent: float | None
+    late_us_total: float = 0.0  # by how much answers came later than the model said
+    # The histograms in finer parts: from where on in microseconds, how wide, how many.
+    read_latency_parts: tuple[tuple[float, float, int], ...] = ()
+    write_latency_parts: tuple[tuple[float, float, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +190,7 @@ class ServerStatistics:
 
     uptime_s: float
     volumes: tuple[VolumeCounters, ...]
+    busy_us_total: float = 0.0  # of the server's one thread, which answers for all volumes
 
     def find(self, name: str) -> VolumeCounters | None:
         """The volume of that name, if it is up."""

@@ -18,22 +18,25 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from pgstow.emulate.control import Bin, ServerStatistics, VolumeCounters
 from pgstow.emulate.statistics import log_page
+from pgstow.model import Device
 from pgstow.model.errors import HostError
 
 LOOPBACK = "127.0.0.1"
 Source = Callable[[], ServerStatistics]
+Devices = Callable[[], Iterable[Device]]
 
 
-def exposition(statistics: ServerStatistics) -> bytes:
-    """The statistics in Prometheus's text format."""
+def exposition(statistics: ServerStatistics, devices: Iterable[Device] = ()) -> bytes:
+    """The statistics in Prometheus's text format, with what the volumes are provisioned for."""
     registry = CollectorRegistry()
-    registry.register(_Collector(statistics))
+    registry.register(_Collector(statistics, devices))
     return generate_latest(registry)
 
 
 class _Collector:
-    def __init__(self, statistics: ServerStatistics) -> None:
+    def __init__(self, statistics: ServerStatistics, devices: Iterable[Device]) -> None:
         self._statistics = statistics
+        self._devices = devices
 
     def collect(self) -> Iterable[Metric]:
         volumes = self._statistics.volumes
@@ -44,6 +47,12 @@ class _Collector:
             yield family
         yield _exceeded(volumes)
         yield from _gauges(volumes)
+        yield from _limits(self._devices)
+        yield CounterMetricFamily(
+            "pgstow_emulator_busy_seconds",
+            "Time in which the thread that answers for all volumes had something to do.",
+            value=self._statistics.busy_us_total / 1e6,
+        )
         yield _histogram("read", volumes, lambda volume: volume.read_latency_histogram)
         yield _histogram("write", volumes, lambda volume: volume.write_latency_histogram)
 
@@ -59,6 +68,11 @@ _COUNTERS: tuple[tuple[str, str, Callable[[VolumeCounters], float]], ...] = (
         "queue_seconds",
         "Requests waiting, times the time they waited.",
         lambda v: v.queue_us_total / 1e6,
+    ),
+    (
+        "late_seconds",
+        "By how much answers came later than the volume's own: this machine's part.",
+        lambda v: v.late_us_total / 1e6,
     ),
 )
 
@@ -88,6 +102,22 @@ def _gauges(volumes: Iterable[VolumeCounters]) -> Iterable[Metric]:
     return (queue, burst)
 
 
+def _limits(devices: Iterable[Device]) -> Iterable[Metric]:
+    """What the volumes may do; one without a limit has no sample."""
+    iops = GaugeMetricFamily(
+        "pgstow_volume_limit_iops", "Operations a second, sustained.", labels=["volume"]
+    )
+    rate = GaugeMetricFamily(
+        "pgstow_volume_limit_bytes_per_second", "Bytes a second, sustained.", labels=["volume"]
+    )
+    for device in devices:
+        if device.iops is not None:
+            iops.add_metric([device.name], device.iops)
+        if device.bytes_per_second is not None:
+            rate.add_metric([device.name], device.bytes_per_second)
+    return (iops, rate)
+
+
 def _histogram(
     kind: str,
     volumes: Iterable[VolumeCounters],
@@ -109,13 +139,13 @@ def _histogram(
     return family
 
 
-def start(source: Source, port: int) -> int:
+def start(source: Source, port: int, devices: Devices = tuple) -> int:
     """Answer on loopback from a thread of its own; the answer is the port, also where 0 was asked.
 
     Raises HostError where the port cannot be had.
     """
     try:
-        server = ThreadingHTTPServer((LOOPBACK, port), _handler(source))
+        server = ThreadingHTTPServer((LOOPBACK, port), _handler(source, devices))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise HostError(
@@ -127,20 +157,24 @@ def start(source: Source, port: int) -> int:
     return int(server.server_address[1])
 
 
-def _handler(source: Source) -> type[BaseHTTPRequestHandler]:
+def _handler(source: Source, devices: Devices) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            """Answer as to GET, without the body."""
+            self.do_GET()
+
         def do_GET(self) -> None:
             """Answer /metrics and /stats.json."""
             if self.path not in ("/metrics", "/stats.json"):
                 self.send_error(404, "try /metrics or /stats.json")
                 return
             try:
-                statistics = source()
+                statistics, present = source(), tuple(devices())
             except HostError as error:
                 self.send_error(503, error.message)
                 return
             if self.path == "/metrics":
-                self._answer(CONTENT_TYPE_LATEST, exposition(statistics))
+                self._answer(CONTENT_TYPE_LATEST, exposition(statistics, present))
             else:
                 pages = [asdict(log_page(volume)) for volume in statistics.volumes]
                 self._answer("application/json", json.dumps(pages).encode())
@@ -150,7 +184,8 @@ def _handler(source: Source) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing: each scrape would be a line in the server's log."""

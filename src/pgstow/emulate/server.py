@@ -53,10 +53,15 @@ def main(arguments: list[str]) -> int:
 
 def _serve_metrics(directory: StateDirectory, port: int) -> None:
     """Answer with the statistics over HTTP, from a thread that the volumes never wait for."""
-    from pgstow.emulate import metrics
+    from pgstow.emulate import lateness, metrics
     from pgstow.emulate.control import Control
 
-    port = metrics.start(Control(directory.control).statistics, port)
+    control = Control(directory.control)
+    port = metrics.start(
+        lambda: lateness.read_statistics(directory),
+        port,
+        lambda: [one.device for one in control.status().volumes],
+    )
     directory.metrics_file.write_text(f"{port}\n")
 
 

@@ -48,6 +48,7 @@ class State:
     volumes: tuple[VolumeState, ...] = ()
     version: int = STATE_VERSION
     host: HostSpec = field(default_factory=HostSpec)  # the layout's
+    reachable_iops: float | None = None  # what this machine answers; None: not measured
 
     def find(self, name: str) -> VolumeState | None:
         """The volume of that name, if there is one."""

@@ -8,7 +8,7 @@ made. docs/reference/emulator-statistics.md says how each is reckoned.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgstow.emulate.control import Bin, VolumeCounters
+from pgstow.emulate.control import Bin, ServerStatistics, VolumeCounters
 from pgstow.model import Device
 
 # A check is 1 where demand was beyond the limit for this share of the interval. CloudWatch says
@@ -37,13 +37,62 @@ UNITS: Mapping[str, str] = {
 }
 
 
+# Answers later than both are the machine's doing and no longer the volume's; so is all that was
+# answered while the server's one thread had no rest.
+LATE_US = 100.0
+LATE_SHARE = 0.1
+BUSY_SHARE = 0.95
+
+
 @dataclass(frozen=True, slots=True)
 class VolumeMetrics:
-    """CloudWatch's metrics of one volume over an interval; what it does not have is left out."""
+    """CloudWatch's metrics of one volume over an interval; what it does not have is left out.
+
+    ``late_us`` is by how much an answer came later than the model said, on average; None where
+    nothing was answered.
+    """
 
     name: str
     seconds: float
     metrics: Mapping[str, float]
+    late_us: float | None = None
+    is_limited_by_emulator: bool = False
+
+
+def late_us(before: VolumeCounters, after: VolumeCounters) -> float | None:
+    """By how much answers came later than the model said, on average; None: there were none."""
+    answered = _answered(after) - _answered(before)
+    if answered <= 0:
+        return None
+    return (after.late_us_total - before.late_us_total) / answered
+
+
+def is_late(late_us: float | None, mean_us: float) -> bool:
+    """Whether answers so late, of ``mean_us`` in all, are no longer the volume's."""
+    return late_us is not None and late_us > LATE_US and late_us > LATE_SHARE * mean_us
+
+
+def is_limited_by_emulator(before: ServerStatistics, after: ServerStatistics, volume: str) -> bool:
+    """Whether what one volume did between two samples was limited by this machine.
+
+    Then no figure of that time says anything of the volume: refuse it, or mark it.
+    """
+    past, present = before.find(volume), after.find(volume)
+    if past is None or present is None or _answered(present) == _answered(past):
+        return False
+    took_us = _took_us(present) - _took_us(past)
+    if is_late(late_us(past, present), took_us / (_answered(present) - _answered(past))):
+        return True
+    elapsed_us = (after.uptime_s - before.uptime_s) * 1e6
+    return after.busy_us_total - before.busy_us_total >= BUSY_SHARE * elapsed_us
+
+
+def _answered(volume: VolumeCounters) -> int:
+    return volume.reads + volume.writes
+
+
+def _took_us(volume: VolumeCounters) -> float:
+    return volume.read_us_total + volume.write_us_total
 
 
 def cloudwatch(
@@ -95,7 +144,7 @@ def cloudwatch(
         metrics["BurstBalance"] = after.burst_balance_percent
     if has_provisioned_iops and device.iops is not None:
         metrics["VolumeThroughputPercentage"] = (reads + writes) / seconds / device.iops * 100
-    return VolumeMetrics(after.name, seconds, metrics)
+    return VolumeMetrics(after.name, seconds, metrics, late_us(before, after))
 
 
 def _check(exceeded_us: float, seconds: float) -> float:
@@ -127,6 +176,18 @@ class LogPage:
     volume_queue_length: int
     read_io_latency_histogram: tuple[Bin, ...]
     write_io_latency_histogram: tuple[Bin, ...]
+    # Beyond the log page: percentiles, and by how much answers came later than the model said.
+    read_us_p50: float | None = None
+    read_us_p99: float | None = None
+    write_us_p50: float | None = None
+    write_us_p99: float | None = None
+    late_us_total: float = 0.0
+
+    @property
+    def late_us_mean(self) -> float | None:
+        """By how much an answer came later than the model said; None: there were none."""
+        answered = self.total_read_ops + self.total_write_ops
+        return self.late_us_total / answered if answered else None
 
 
 def log_page(counters: VolumeCounters) -> LogPage:
@@ -147,19 +208,25 @@ def log_page(counters: VolumeCounters) -> LogPage:
         volume_queue_length=counters.queue_length,
         read_io_latency_histogram=counters.read_latency_histogram,
         write_io_latency_histogram=counters.write_latency_histogram,
+        read_us_p50=percentile_us(counters.read_latency_parts, 0.5),
+        read_us_p99=percentile_us(counters.read_latency_parts, 0.99),
+        write_us_p50=percentile_us(counters.write_latency_parts, 0.5),
+        write_us_p99=percentile_us(counters.write_latency_parts, 0.99),
+        late_us_total=counters.late_us_total,
     )
 
 
-def percentile_us(histogram: tuple[Bin, ...], share: float) -> float | None:
-    """The latency that ``share`` of the requests stayed below, evenly spread within each bin.
+def percentile_us(parts: tuple[tuple[float, float, int], ...], share: float) -> float | None:
+    """The latency that ``share`` of the requests stayed below, evenly spread within each part.
 
-    None where there was no request. A bin is a factor of two wide, so the answer is no better.
+    None where there was no request. A part is a 32nd of its beginning wide.
+
+    >>> percentile_us(((1024, 32, 3), (2048, 64, 1)), 0.5)
+    1045.3333333333333
     """
-    total = sum(one.count for one in histogram)
-    left = share * total
-    for one in histogram:
-        if one.count and left <= one.count:
-            high_us = one.low_us * 2 if one.high_us is None else one.high_us
-            return one.low_us + (high_us - one.low_us) * left / one.count
-        left -= one.count
+    left = share * sum(count for _, _, count in parts)
+    for low_us, width_us, count in parts:
+        if count and left <= count:
+            return low_us + width_us * left / count
+        left -= count
     return None

@@ -1,9 +1,10 @@
 """What the emulator has up: for people, for JSON, and for whoever maps mounts to volume types."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgstow.emulate import process
+from pgstow.emulate import lateness, process
 from pgstow.emulate.backing import MEMORY, Backing
 from pgstow.emulate.control import (
     Compensation,
@@ -15,7 +16,8 @@ from pgstow.emulate.control import (
 )
 from pgstow.emulate.reconcile import Action
 from pgstow.emulate.state import State, StateDirectory, VolumeState
-from pgstow.host import loops
+from pgstow.emulate.statistics import is_late
+from pgstow.host import loops, mounts
 from pgstow.model import Device, HostCap, Volume, Warning
 from pgstow.model.errors import UserError
 
@@ -60,6 +62,8 @@ class VolumeStatus:
     volatile: bool | None = None
     unflushed_writes: int | None = None
     unflushed_bytes: int | None = None
+    late_us_mean: float | None = None  # by how much answers came later than the model said
+    is_limited_by_emulator: bool | None = None  # since it was made
     burst_balance_percent: float | None = None  # None also where the volume has no credits
 
 
@@ -94,7 +98,7 @@ def read_status(state_directory: Path) -> EmulatorStatus:
         compensation=None if server is None else server.compensation,
         limits_enabled=None if server is None else server.limits_enabled,
         host_cap=None if server is None else server.host,
-        volumes=tuple(_volume(entry, server) for entry in volumes),
+        volumes=tuple(_volume(entry, server, state) for entry in volumes),
         faults=() if server is None else server.faults,
         warnings=_warnings(state, server),
     )
@@ -154,12 +158,13 @@ def emulated_volumes(state_directory: Path) -> tuple[EmulatedVolume, ...]:
             entry.volume,
         )
         for entry in (() if state is None else state.volumes)
-        if entry.is_mounted and entry.loop is not None and loops.is_attached(entry.loop)
+        if entry.loop is not None and _at(entry.volume, _mounts_of(entry))
     )
 
 
-def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
+def _volume(entry: VolumeState, server: ServerStatus | None, state: State | None) -> VolumeStatus:
     volume = entry.volume
+    found = _mounts_of(entry)
     present = None if server is None else server.find(volume.name)
     status = VolumeStatus(
         name=volume.name,
@@ -167,13 +172,14 @@ def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
         size_bytes=entry.device.size_bytes,
         filesystem=volume.filesystem,
         mount=volume.mount,
-        is_mounted=entry.is_mounted,
+        is_mounted=_at(volume, found),
         loop_device=None if entry.loop is None else entry.loop.device,
         device=entry.device,
         backing=entry.backing,
     )
-    if present is None:
+    if server is None or present is None:
         return status
+    present = lateness.with_way(state, present, server.compensation)
     return replace(
         status,
         resident_bytes=present.resident_bytes,
@@ -191,8 +197,32 @@ def _volume(entry: VolumeState, server: ServerStatus | None) -> VolumeStatus:
         volatile=present.volatile,
         unflushed_writes=present.unflushed_writes,
         unflushed_bytes=present.unflushed_bytes,
+        late_us_mean=_late_us(present),
+        is_limited_by_emulator=_is_late(present),
         burst_balance_percent=_balance_percent(present),
     )
+
+
+def _late_us(volume: ServerVolume) -> float | None:
+    answered = volume.reads + volume.writes
+    return volume.late_us_total / answered if answered else None
+
+
+def _is_late(volume: ServerVolume) -> bool:
+    answered = volume.reads + volume.writes
+    took_us = volume.read_us_total + volume.write_us_total
+    return is_late(_late_us(volume), took_us / answered if answered else 0.0)
+
+
+def _mounts_of(entry: VolumeState) -> tuple[str, ...]:
+    """Where a volume is mounted in truth, whatever was recorded."""
+    if entry.loop is None or not loops.is_attached(entry.loop):
+        return ()
+    return tuple(mount.path for mount in mounts.mounts_of(entry.loop.device))
+
+
+def _at(volume: Volume, found: tuple[str, ...]) -> bool:
+    return str(Path(volume.mount).resolve()) in found
 
 
 def _balance_percent(volume: ServerVolume) -> float | None:
@@ -203,12 +233,63 @@ def _balance_percent(volume: ServerVolume) -> float | None:
 
 
 def _warnings(state: State | None, server: ServerStatus | None) -> tuple[Warning, ...]:
-    if state is None or server is not None:
+    if state is None:
         return ()
+    if server is not None:
+        return (*_beyond(state), *_unmounted(state))
     return (
         Warning(
             "server-gone",
             "the emulator's server has ended, and with it all that was on its volumes",
             "run pgstow emulate down, or up to make them anew",
         ),
+    )
+
+
+def _beyond(state: State) -> tuple[Warning, ...]:
+    """That the volumes may do more than this machine can answer, all at once."""
+    reachable = state.reachable_iops
+    wanted = wanted_iops([entry.device for entry in state.volumes], state.host_cap)
+    if reachable is None or wanted is None or wanted <= reachable:
+        return ()
+    return (
+        Warning(
+            "beyond-this-machine",
+            f"the volumes may do {wanted:,.0f} IOPS together, and this machine answers about"
+            f" {reachable:,.0f}: beyond it the emulator is the limit",
+            "trust no figure where status or stats says limited by the emulator",
+        ),
+    )
+
+
+def wanted_iops(devices: Sequence[Device], cap: HostCap | None) -> float | None:
+    """The most that volumes may do at once within their host's cap; None: one has no limit."""
+    of_host, of_themselves = 0.0, 0.0
+    for device in devices:
+        burst = device.member.burst
+        peak = device.iops
+        if burst is not None and burst.kind == "iops":
+            peak = burst.burst_rate * device.stripes
+        if peak is None and device.bytes_per_second is None:
+            return None
+        if peak is None:
+            continue  # of hard disks, whose bytes are the limit
+        if device.uses_host_cap:
+            of_host += peak
+        else:
+            of_themselves += peak
+    most = None if cap is None else (cap.burst_iops if cap.burst_initial else cap.iops)
+    return of_themselves + (of_host if most is None else min(of_host, most))
+
+
+def _unmounted(state: State) -> tuple[Warning, ...]:
+    return tuple(
+        Warning(
+            "not-mounted",
+            f"volume {entry.volume.name} is not mounted at {entry.volume.mount} any more: what"
+            " is written there goes to the machine's own disk",
+            "mount it again: pgstow emulate up LAYOUT",
+        )
+        for entry in state.volumes
+        if entry.is_mounted and not _at(entry.volume, _mounts_of(entry))
     )

@@ -29,16 +29,49 @@ class Cleanup:
 def down(state_directory: Path, *, force: bool = False) -> Cleanup:
     """Unmount and remove every volume, and end the server; nothing to do is no error.
 
-    A filesystem in use is an error that names who uses it. ``force`` unmounts it lazily instead:
-    it goes when its last user does, and what was on it is lost at once.
+    A filesystem in use is an error that names who uses it, and then nothing is changed on any.
+    ``force`` unmounts it lazily instead: it goes when its last user does, and what was on it is
+    lost at once.
     """
     directory = StateDirectory(state_directory)
     if not directory.path.exists():
         return Cleanup()
     with directory.locked():
+        if not force:
+            _refuse_use(directory)
         cleanup = clear(directory, force=force)
         directory.lock_file.unlink(missing_ok=True)  # held, so it is ours to remove
         return cleanup
+
+
+def plan_down(state_directory: Path, *, force: bool = False) -> tuple[str, ...]:
+    """What :func:`down` would do now, or why it would not; changes nothing."""
+    directory = StateDirectory(state_directory)
+    if not directory.path.exists():
+        return ()
+    if not force:
+        _refuse_use(directory)
+    state = _recorded(directory, Cleanup())
+    found = _loops(directory, state)
+    actions = [f"unmount {mount.path}" for mount in reversed(_mounts_of(found))]
+    actions += [f"detach {loop.device}" for loop in found]
+    if process.is_alive(directory):
+        actions.append("end the server, and with it all that is on volumes of memory")
+    for made_of in backing.with_files(entry.backing for entry in state.volumes):
+        actions.append(f"{'keep' if made_of.keep else 'delete'} {made_of.path}")
+    return tuple(actions)
+
+
+def _refuse_use(directory: StateDirectory) -> None:
+    """Look at every volume before anything is done to one of them."""
+    if not _answers(directory):
+        return  # whoever uses what a dead server has left gets errors already
+    ours = _mounts_of(_loops(directory, _recorded(directory, Cleanup())))
+    own = {mount.path for mount in ours}
+    used = [text for mount in ours if (text := mounts.in_the_way(mount, own)) is not None]
+    if used:
+        what = "; ".join(used)
+        raise HostError(f"{what}: nothing was taken down", "end that, or add --force")
 
 
 def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
@@ -46,17 +79,19 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     cleanup = Cleanup()
     state = _recorded(directory, cleanup)
     was_alive = process.is_alive(directory)
-    if _answers(directory):
-        with suppress(HostError):
-            # What is still to be written back need not wait for limits, nor for a stall to end.
-            Control(directory.control).clear()
-            Control(directory.control).set_limits(False)
-    else:
+    answers = _answers(directory)
+    unlimited = _release(directory) if answers else ()
+    if not answers:
         # One that hangs would keep every unmounting waiting; its end fails all I/O at once.
         process.stop(directory, ask=False)
         _tell_last_words(directory, cleanup)
     found = _loops(directory, state)
-    _unmount_all(directory, found, cleanup, force=force)
+    before = _mounts_of(found)
+    try:
+        _unmount_all(directory, found, cleanup, force=force)
+    except HostError:
+        _put_back(directory, state, before, unlimited)
+        raise
     for loop in found:
         _detach(loop, cleanup)
     files = backing.with_files(entry.backing for entry in state.volumes)
@@ -69,6 +104,38 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     volumes.remove_directories(sorted(made))
     _remove_files(directory)
     return cleanup
+
+
+def _release(directory: StateDirectory) -> tuple[str, ...]:
+    """Let what is still to be written back wait for no limits, and for no stall to end. The answer
+    are the volumes that had no limits before."""
+    control = Control(directory.control)
+    unlimited: tuple[str, ...] = ()
+    with suppress(HostError):
+        unlimited = tuple(v.name for v in control.status().volumes if not v.limits_enabled)
+        control.clear()
+        control.set_limits(False)
+    return unlimited
+
+
+def _put_back(
+    directory: StateDirectory,
+    state: State,
+    before: Iterable[mounts.Mount],
+    unlimited: Iterable[str],
+) -> None:
+    """Mount and limit again what was let go before one volume turned out to be in use."""
+    control = Control(directory.control)
+    with suppress(HostError):
+        control.set_limits(True)
+        for name in unlimited:
+            control.set_limits(False, name)
+    paths = {mount.path for mount in before}
+    for entry in sorted(state.volumes, key=lambda entry: Path(entry.volume.mount).parts):
+        was_mounted = str(Path(entry.volume.mount).resolve()) in paths
+        if was_mounted and entry.loop is not None and not mounts.mounts_of(entry.loop.device):
+            with suppress(HostError):
+                volumes.mount(entry.volume, entry.loop.device)
 
 
 def _answers(directory: StateDirectory) -> bool:
@@ -110,10 +177,14 @@ def _loops(directory: StateDirectory, state: State) -> tuple[Loop, ...]:
 def _unmount_all(
     directory: StateDirectory, found: Iterable[Loop], cleanup: Cleanup, *, force: bool
 ) -> None:
-    ours = [one for one in mounts.mounts() if any(one.is_of(loop.device) for loop in found)]
-    for mount in reversed(ours):  # the latest first: it may lie inside an earlier one
+    for mount in reversed(_mounts_of(found)):  # the latest first: it may lie inside an earlier one
         _unmount(mount, cleanup, may_be_lazy=force or not process.is_alive(directory))
         cleanup.actions.append(f"unmounted {mount.path}")
+
+
+def _mounts_of(found: Iterable[Loop]) -> list[mounts.Mount]:
+    devices = [loop.device for loop in found]
+    return [one for one in mounts.mounts() if any(one.is_of(device) for device in devices)]
 
 
 def _unmount(mount: mounts.Mount, cleanup: Cleanup, *, may_be_lazy: bool) -> None:

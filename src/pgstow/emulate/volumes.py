@@ -102,6 +102,22 @@ def check_mount_point(volume: Volume) -> None:
         raise HostError(f"{what} cannot be read: {error.strerror}") from error
 
 
+def check_surroundings(volume: Volume, own_mounts: Sequence[str]) -> None:
+    """Refuse a mount inside a server's data directory, or on an emulated volume that is not of
+    the same layout: what is made there would be in the way of either."""
+    own = {str(Path(mount).resolve()) for mount in own_mounts}
+    what = f"volume {volume.name}: mount point {volume.mount}"
+    remedy = "choose another mount in the layout"
+    for parent in Path(volume.mount).resolve().parents:
+        if (parent / "PG_VERSION").is_file():
+            raise UserError(f"{what} is inside PostgreSQL's data directory {parent}", remedy)
+        present = mounts.mount_at(parent)
+        if present is None:
+            continue
+        if str(parent) not in own and server_of(present) is not None:
+            raise UserError(f"{what} is on the emulated volume at {parent}", remedy)
+
+
 def missing_directories(path: Path) -> tuple[str, ...]:
     """The directories to make so that a path exists, outermost first."""
     missing: list[str] = []

@@ -3,9 +3,10 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from pgstow.emulate import process, statistics
+from pgstow.emulate import lateness, process, statistics
 from pgstow.emulate.control import Control, Recorded, ServerStatistics
 from pgstow.emulate.state import StateDirectory
 from pgstow.emulate.statistics import VolumeMetrics
@@ -17,7 +18,9 @@ _PROVISIONED_IOPS_TYPES = ("io1", "io2")
 
 def read_statistics(state_directory: Path) -> ServerStatistics:
     """What each volume has done since it was made. Raises UserError where none is up."""
-    return _control(StateDirectory(state_directory)).statistics()
+    directory = StateDirectory(state_directory)
+    _control(directory)
+    return lateness.read_statistics(directory)
 
 
 def watch(
@@ -28,24 +31,24 @@ def watch(
     control = _control(directory)
     state = directory.read()
     types = {} if state is None else {e.volume.name: e.volume.type for e in state.volumes}
-    before, done = control.statistics(), 0
+    before, done = lateness.read_statistics(directory), 0
     while count is None or done < count:
         time.sleep(seconds)
-        after, devices = control.statistics(), control.status()
+        after, devices = lateness.read_statistics(directory), control.status()
         found = []
         for volume in after.volumes:
             past, status = before.find(volume.name), devices.find(volume.name)
             if past is None or status is None:
                 continue
-            found.append(
-                statistics.cloudwatch(
-                    past,
-                    volume,
-                    after.uptime_s - before.uptime_s,
-                    status.device,
-                    has_provisioned_iops=types.get(volume.name) in _PROVISIONED_IOPS_TYPES,
-                )
+            metrics = statistics.cloudwatch(
+                past,
+                volume,
+                after.uptime_s - before.uptime_s,
+                status.device,
+                has_provisioned_iops=types.get(volume.name) in _PROVISIONED_IOPS_TYPES,
             )
+            limited = statistics.is_limited_by_emulator(before, after, volume.name)
+            found.append(replace(metrics, is_limited_by_emulator=limited))
         yield tuple(found)
         before, done = after, done + 1
 

@@ -80,6 +80,15 @@ def in_directory(directory: Path) -> tuple[Loop, ...]:
     return tuple(found)
 
 
+def took_us(loop: Loop) -> float | None:
+    """How long its reads and writes took in all, by the kernel's clock; None: not attached."""
+    text = _read(loop.directory / "stat")
+    if text is None:
+        return None
+    fields = text.split()
+    return (int(fields[3]) + int(fields[7])) * 1e3  # Linux, Documentation/block/stat.rst
+
+
 def grow(loop: Loop) -> None:
     """Take on the present size of the file."""
     arguments = ["losetup", "--set-capacity", loop.device]

@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import struct
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,10 @@ def unmount(target: Mount, *, lazy: bool = False, timeout_s: float = _MOUNT_TIME
     except HostError as error:
         if mount_at(target.path) is None:
             return  # someone else was faster
-        raise _busy(target) or error from error
+        found = in_the_way(target)
+        if found is None:
+            raise
+        raise HostError(found, "end that, then run this again") from error
 
 
 def shut_down(path: Path) -> None:
@@ -101,13 +105,18 @@ def shut_down(path: Path) -> None:
         os.close(descriptor)
 
 
-def _busy(target: Mount) -> HostError | None:
-    inside = [other.path for other in mounts() if other.path.startswith(f"{target.path}/")]
+def in_the_way(target: Mount, own: Collection[str] = ()) -> str | None:
+    """What keeps a filesystem from being unmounted; None: nothing that can be seen.
+
+    ``own`` are the paths of mounts that go too.
+    """
+    inside = [
+        other.path
+        for other in mounts()
+        if other.path.startswith(f"{target.path}/") and other.path not in own
+    ]
     if inside:
-        return HostError(
-            f"{target.path} cannot be unmounted: {inside[-1]} is mounted inside it",
-            f"unmount it first: umount {inside[-1]}",
-        )
+        return f"{target.path} has {inside[-1]} mounted inside it"
     numbers = {target.device_number}
     with suppress(OSError):  # the filesystem is gone with its device
         numbers.add(Path(target.path).stat().st_dev)
@@ -116,4 +125,4 @@ def _busy(target: Mount) -> HostError | None:
         return None
     names = ", ".join(str(holder) for holder in found[:5])
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-    return HostError(f"{target.path} is in use by {names}{more}", "stop them, then run this again")
+    return f"{target.path} is in use by {names}{more}"

@@ -54,11 +54,41 @@ def _quoted(identifier: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredLatency:
+    """What small requests to a volume take, as somebody measured it, in place of the type's.
+
+    None: the type's, for both of reads or both of writes.
+    """
+
+    read_us_p50: float | None = None
+    read_us_p99: float | None = None
+    write_us_p50: float | None = None
+    write_us_p99: float | None = None
+
+    def __post_init__(self) -> None:
+        for kind, p50, p99 in (
+            ("read", self.read_us_p50, self.read_us_p99),
+            ("write", self.write_us_p50, self.write_us_p99),
+        ):
+            if (p50 is None) != (p99 is None):
+                raise LayoutError(
+                    f"latency has one of {kind}_us_p50 and {kind}_us_p99", "write both, or neither"
+                )
+            if p50 is not None and p99 is not None and not 0 < p50 <= p99 <= 60e6:
+                raise LayoutError(
+                    f"latency: {kind}_us_p50 = {p50:g} and {kind}_us_p99 = {p99:g} cannot be",
+                    "write the median and the 99th percentile in microseconds",
+                )
+        if self.read_us_p50 is None and self.write_us_p50 is None:
+            raise LayoutError("latency is empty", "write read_us_p50 and read_us_p99, or drop it")
+
+
+@dataclass(frozen=True, slots=True)
 class Volume:
     """A provisioned volume. Size, IOPS and throughput are those of ONE member of the stripe.
 
     ``iops`` and ``throughput`` of ``None`` mean what the type gives for the size by itself.
-    ``mount`` is where its filesystem is, or is to be, mounted. The last four say what it begins
+    ``mount`` is where its filesystem is, or is to be, mounted. The last but one say what it begins
     with: the fraction of its burst credits (``None``: all), and whether its data are a snapshot's.
     """
 
@@ -77,6 +107,7 @@ class Volume:
     from_snapshot: bool = False
     fast_snapshot_restore: bool = False
     initialization_rate: BytesPerSecond | None = None
+    latency: MeasuredLatency | None = None  # of one member; None: the type's
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,30}", self.name):
@@ -347,6 +378,7 @@ class Member:
     burst: Burst | None = None
     mechanics: Mechanics | None = None  # of a hard disk
     restored: Restore | None = None  # while its data come from a snapshot
+    write_iops: float | None = None  # of writes alone, where it is not that of reads
 
 
 @dataclass(frozen=True, slots=True)

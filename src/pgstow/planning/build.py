@@ -83,6 +83,7 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
             size_bytes=grown_bytes,
             iops=provisioned_iops,
             throughput=provisioned_rate,
+            latency=shape.existing.latency if same_type else None,
             # Another type or size may have no credits to begin with.
             burst_credits=shape.existing.burst_credits
             if same_type and grown_bytes == shape.existing.size_bytes

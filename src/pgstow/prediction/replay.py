@@ -1,7 +1,9 @@
 """A recorded trace of I/O on devices in virtual time, and what was recorded beside what came out.
 
-Requests arrive when they arrived. Latencies are from arrival to answer, with the way to the
-server and back that the recording server made up for by shortening them.
+Requests arrive when they arrived, or, in a closed loop, as long after the answers that they
+followed as they did: then slower volumes are asked for less, as by clients that wait. Latencies
+are from arrival to answer, with the way to the server and back that the recording server made up
+for by shortening them.
 """
 
 import json
@@ -86,10 +88,12 @@ def replay(
     *,
     compensation: Mapping[str, float] | None = None,
     seed: int = 1,
+    closed_loop: bool = False,
 ) -> Replay:
     """Run a trace on devices and a host's cap, both as the device model reads them.
 
     ``compensation`` (``read_us``, ``write_us``) is what the recording server took off latencies.
+    ``closed_loop``: no more requests are in flight on a volume than were at once in the recording.
     Credits begin as the devices' bursts say. Raises UserError for a trace or device that cannot be.
     """
     config = {
@@ -98,6 +102,7 @@ def replay(
         "host": host_cap,
         "seed": seed,
         "compensation": dict(compensation or {"read_us": 0, "write_us": 0}),
+        "closed_loop": closed_loop,
     }
     try:
         answer = json.loads(_native.replay(json.dumps(config)))

@@ -19,6 +19,7 @@ pub fn gp3() -> DeviceConfig {
         chunk_bytes: 64 * KIB,
         member: MemberConfig {
             iops: Some(3000.0),
+            write_iops: None,
             bytes_per_second: Some(131_072_000.0),
             io_unit_bytes: 256 * KIB,
             latency: LatencyConfig::default(),

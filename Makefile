@@ -19,7 +19,7 @@ help:
 	@echo 'make setup  prepare .venv: Python packages, the extension, system packages'
 	@echo 'make demo   the whole loop on emulated volumes; the report is in build/demo'
 	@echo 'make check  linters, Rust tests and unit tests: a few minutes'
-	@echo 'make test   linters and every test; those that need root skip aloud without it'
+	@echo 'make test   linters and the tests; those that need root skip aloud without it'
 	@echo 'make nightly  what make test leaves out, as it takes long'
 	@echo 'make unit   unit tests alone'
 	@echo 'make lock   pin the versions now in .venv;  make wheel  build one into dist'
@@ -76,7 +76,7 @@ nightly: setup # what make test leaves out
 	@$(PYTEST) -m nightly tests
 
 unit: setup # pure, so as many at once as there are processors
-	@$(PYTEST) -n auto --dist worksteal tests/unit
+	@$(PYTEST) -n auto --dist loadfile tests/unit
 
 demo: setup
 	@$(BIN)/pgstow demo --out build/demo

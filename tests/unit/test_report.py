@@ -9,7 +9,7 @@ import pytest
 import report_samples as samples
 
 from pgstow import verification
-from pgstow.model import LatencyMs, RelationId, Setting, Warning
+from pgstow.model import Goal, LatencyMs, RelationId, Setting, Warning
 from pgstow.report import ReportDocument, render
 
 FORBIDDEN_TAGS = {"img", "iframe", "object", "embed", "link", "base", "form", "foreignobject"}
@@ -211,6 +211,8 @@ def test_cards_say_what_was_predicted_and_whether_goals_are_met() -> None:
     assert base.plan is not None
     harder = replace(base, plan=replace(base.plan, goal=replace(base.plan.goal, tps=6000.0)))
     assert "goal at least 6,000: not met" in Page(render(harder)).text
+    silent = replace(base, plan=replace(base.plan, goal=Goal()))  # no slower than was observed
+    assert "goal at least 1,312: met" in Page(render(silent)).text
     planned = replace(base, after=None, comparisons=(), effect=None)
     assert "predicted 4,580 to 5,840" in Page(render(planned)).text
 

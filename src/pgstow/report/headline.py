@@ -113,7 +113,7 @@ def _card(
 ) -> Card | None:
     value = metric.value(one) if one else None
     changed = metric.value(other) if other else None
-    wanted = metric.goal(document.plan.goal) if document.plan else None
+    wanted = _wanted(metric, document)
     if wanted is None and ((value is None and changed is None) or not metric.is_shown):
         return None
     change, better = "", None
@@ -137,6 +137,17 @@ def _card(
         goal=goal,
         is_met=is_met,
     )
+
+
+def _wanted(metric: _Metric, document: ReportDocument) -> float | None:
+    """What the plan was asked for: of throughput, without a budget, no less than was observed."""
+    if document.plan is None:
+        return None
+    goal = document.plan.goal
+    if metric.key == "tps" and goal.tps is None and goal.budget_usd_month is None:
+        profile = document.profile
+        return profile.activity.transactions.mean if profile is not None else None
+    return metric.goal(goal)
 
 
 def _predicted(metric: _Metric, document: ReportDocument) -> tuple[str, bool]:

@@ -54,7 +54,7 @@ def test_what_preceded_the_apply_is_before_and_what_was_applied_is_verified(
         explained = plain(bench, "explain")
         assert {one["metric"] for one in explained["comparisons"]} >= {"tps", "latency_ms.mean"}
         assert explained["observed"]["performance"]["latency_ms"]["mean"] > 0
-        assert "Wal pg_wal" in pgstow(bench, "explain", "--why", "wal").stdout
+        assert "WAL pg_wal" in pgstow(bench, "explain", "--why", "wal").stdout
         assert "Partitioned table" in pgstow(bench, "explain", "--why", "events").stdout
         early = plain(bench, "verify", str(bench.write(layout)), dsn, *WINDOW)
         assert "not-applied" in {one["code"] for one in early["measured"]["warnings"]}

@@ -16,7 +16,8 @@ def why_lines(found: "Why", now: "Performance", planned: "Sequence[Reason]") -> 
     from pgstow.units import format_size, format_usd
 
     name = fitted(found.subject, None)
-    yield f"{found.kind.capitalize()} {name}  (volume={found.volume} type={found.type})"
+    kind = found.kind[0].upper() + found.kind[1:]
+    yield f"{kind} {name}  (volume={found.volume} type={found.type})"
     if found.is_idle:
         size = format_size(found.size_bytes)
         yield f"  Asks nothing of the devices: only its size counts, {size}"

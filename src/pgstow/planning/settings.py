@@ -161,7 +161,7 @@ def _concurrency(case: _Case) -> Iterator[Setting]:
 
     def wanted(device: Device) -> tuple[float, str]:
         if device.member.mechanics is not None:
-            return float(device.stripes), "{volume} has so many disks"
+            return float(device.stripes), "{volume} is a stripe of that many disks"
         random_us = random_read_us(device)
         if device.iops is None:
             return _CONCURRENCY_LEAST, "the default since PostgreSQL 18, for {volume}"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import content_platform
 import pytest
 from rich.progress import Progress, TextColumn
 from rich.table import Table
@@ -298,3 +299,16 @@ def test_what_stands_before_a_commands_name(arguments: tuple[str, ...], says: st
     done = run(*arguments)
     assert done.returncode == 0, done.stderr
     assert says in done.stdout
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_an_observation_is_whole_on_a_narrow_terminal(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    seen = content_platform.profile()
+    sys.modules["pgstow.cli.observe"]._print(seen, output.console())  # type: ignore[attr-defined]
+    printed = capsys.readouterr().out
+    assert max(len(line.rstrip()) for line in printed.splitlines()) <= int(columns)
+    for text in ("aqu-sz", "Written", "Share", "Volume", *(str(d.relation) for d in seen.demands)):
+        assert text in printed

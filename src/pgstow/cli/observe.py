@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pgstow.cli.main import app
-from pgstow.cli.names import shown
+from pgstow.cli.names import count_of, shown
 from pgstow.cli.options import DEFAULT_WORKSPACE, CommitProbe, Dsn, Json, Workspace, parse_seconds
 from pgstow.model.errors import PgstowError
 
@@ -167,7 +167,7 @@ def _print(profile: "Profile", target: "Console") -> None:
     from pgstow.units import format_duration
 
     target.print(
-        f"PostgreSQL {profile.server.version}, {len(profile.server.databases)} database(s),"
+        f"PostgreSQL {profile.server.version}, {count_of(len(profile.server.databases), 'database')},"
         f" {len(profile.server.relations)} relations; {profile.samples} samples"
         f" over {format_duration(profile.seconds)}"
     )

@@ -166,8 +166,9 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 def _print(profile: "Profile", target: "Console") -> None:
     from pgstow.units import format_duration
 
+    databases = count_of(len(profile.server.databases), "database")
     target.print(
-        f"PostgreSQL {profile.server.version}, {count_of(len(profile.server.databases), 'database')},"
+        f"PostgreSQL {profile.server.version}, {databases},"
         f" {len(profile.server.relations)} relations; {profile.samples} samples"
         f" over {format_duration(profile.seconds)}"
     )

@@ -1,7 +1,13 @@
 """Placement problems from seeds, and an independent check of their answers."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import provider_documents
+
+from pgstow.catalog import load_shipped
+from pgstow.model import HostSpec
+from pgstow.planning.candidates import shape_of
 from pgstow.planning.placement import (
     BYTES,
     GIB,
@@ -16,97 +22,33 @@ from pgstow.planning.placement import (
 )
 from pgstow.planning.placement.problem import Floats, Ints
 from pgstow.planning.shapes import Shape
+from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
 
 RESOURCES = 4  # GiB, random reads/s, writes/s, sequential reads of 128 KiB/s
 
 
-def shape(key: str, **different: object) -> Shape:
-    """A shape like gp3, but for what is said."""
+def shape(key: str, kind: str, stripes: int = 1, **different: object) -> Shape:
+    """A shape of a type at the shipped catalog's rules, as quick as gp3 but for what is said."""
+    catalog = load_shipped()
+    rules = catalog.rules(kind, HostSpec("ec2", "us-east-1"))[0]
+    one = shape_of(catalog.volume_type(kind), rules, stripes, None)
+    assert one is not None
     values: dict[str, object] = {
         "key": key,
-        "type": "gp3",
-        "stripes": 1,
-        "min_gib": 1.0,
-        "max_gib": 16384.0,
-        "included_iops": 3000.0,
-        "paid_iops_from": 3000.0,
-        "max_iops": 16_000.0,
-        "iops_per_gib": 500.0,
-        "is_iops_provisioned": True,
-        "included_bytes_per_s": 125.0 * MIB,
-        "max_bytes_per_s": 1000.0 * MIB,
-        "bytes_per_s_per_gib": None,
-        "bytes_per_s_per_iops": 0.25 * MIB,
-        "is_throughput_provisioned": True,
-        "usd_per_gib": 0.08,
-        "usd_per_iops": 0.005,
-        "usd_per_mibps": 0.04,
         "read_us": 1000.0,
         "write_us": 1800.0,
         "read_us_p99": 1500.0,
         "write_us_p99": 2700.0,
     }
-    return Shape(**(values | different))  # type: ignore[arg-type]
+    return replace(one, **(values | different))  # type: ignore[arg-type]
 
 
-GP3 = shape("gp3")
-GP2 = shape(
-    "gp2",
-    type="gp2",
-    min_gib=34.0,
-    usd_per_gib=0.10,
-    included_iops=0.0,
-    iops_per_gib=3.0,
-    is_iops_provisioned=False,
-    is_throughput_provisioned=False,
-    max_bytes_per_s=128.0 * MIB,
-    included_bytes_per_s=128.0 * MIB,
-    bytes_per_s_per_iops=None,
-)
-IO2 = shape(
-    "io2",
-    type="io2",
-    min_gib=4.0,
-    usd_per_gib=0.125,
-    usd_per_iops=0.065,
-    included_iops=100.0,
-    paid_iops_from=0.0,
-    max_iops=32_000.0,
-    is_throughput_provisioned=False,
-    included_bytes_per_s=0.0,
-    read_us=250.0,
-    write_us=300.0,
-)
-ST1 = shape(
-    "st1",
-    type="st1",
-    min_gib=125.0,
-    usd_per_gib=0.045,
-    included_iops=500.0,
-    max_iops=500.0,
-    iops_per_gib=None,
-    is_iops_provisioned=False,
-    is_throughput_provisioned=False,
-    bytes_per_s_per_iops=None,
-    bytes_per_s_per_gib=40.0 * MIB / 1024,
-    max_bytes_per_s=500.0 * MIB,
-    read_us=9000.0,
-    write_us=9000.0,
-    random_io_bytes=1024 * 1024,
-    is_hdd=True,
-)
-STRIPE = shape(
-    "gp3x2",
-    stripes=2,
-    min_gib=2.0,
-    max_gib=32768.0,
-    included_iops=6000.0,
-    paid_iops_from=6000.0,
-    max_iops=32_000.0,
-    included_bytes_per_s=250.0 * MIB,
-    max_bytes_per_s=2000.0 * MIB,
-)
+GP3 = shape("gp3", "gp3")
+GP2 = shape("gp2", "gp2")
+IO2 = shape("io2", "io2", read_us=250.0, write_us=300.0)
+ST1 = shape("st1", "st1", read_us=9000.0, write_us=9000.0, random_io_bytes=1024 * 1024, is_hdd=True)
+STRIPE = shape("gp3x2", "gp3", 2)
 SHAPES = (GP3, IO2, ST1, GP2, STRIPE)
 
 
@@ -223,30 +165,22 @@ def _keeps_shared(given: PlacementProblem, total: Floats) -> np.ndarray:  # type
 
 
 def _volume_usd(given: PlacementProblem, one: Shape, load: Floats) -> Floats:
+    """By the provider's documents. An existing volume that keeps its size keeps what it holds."""
+    iops = 1000 * load[:, IOPS] / (1 - given.headroom)
     mibps = load[:, BYTES] / (1 - given.headroom)
-    kiops = load[:, IOPS] / (1 - given.headroom)
-    gib = np.maximum(load[:, GIB] / (1 - given.free_space), one.min_gib)
-    if one.is_throughput_provisioned:
-        mibps = np.maximum(mibps, one.included_bytes_per_s / MIB)
-    if one.bytes_per_s_per_iops is not None:
-        kiops = np.maximum(kiops, mibps / (one.bytes_per_s_per_iops * 1000 / MIB))
-    if one.is_iops_provisioned:
-        kiops = np.maximum(kiops, one.included_iops / 1000)
-    if one.iops_per_gib is not None:
-        free = one.included_iops / 1000 if one.is_iops_provisioned else 0.0
-        gib = np.maximum(gib, (kiops - free) / (one.iops_per_gib / 1000))
-    if one.bytes_per_s_per_gib is not None:
-        gib = np.maximum(gib, mibps / (one.bytes_per_s_per_gib / MIB))
-    gib = np.ceil(gib / one.stripes - 1e-9) * one.stripes
-    usd = one.usd_per_gib * gib + given.new_volume_usd
-    if one.is_iops_provisioned:
-        usd = usd + one.usd_per_iops * (1000 * kiops - one.paid_iops_from)
-    if one.is_throughput_provisioned:
-        usd = usd + one.usd_per_mibps * (mibps - one.included_bytes_per_s / MIB)
-    slack = 1 + 1e-9
-    fits = (gib <= one.max_gib) & (kiops <= one.max_iops / 1000 * slack)
-    fits &= mibps <= one.max_bytes_per_s / MIB * slack
-    return np.where(fits, usd, np.inf)
+    gib = load[:, GIB] / (1 - given.free_space)
+    if one.existing is None:
+        usd = provider_documents.least_usd(one.type, one.stripes, gib, iops, mibps)
+        return usd + given.new_volume_usd
+    held = one.stripes * one.existing.size_bytes / BYTES_OF_GIB
+    grown = np.maximum(gib, held)
+    usd = provider_documents.least_usd(one.type, one.stripes, grown, iops, mibps)
+    if one.holds_gib is not None:
+        as_it_is = np.full(len(gib), held)
+        same = provider_documents.least_usd(one.type, one.stripes, as_it_is, iops, mibps)
+        is_kept = (load[:, GIB] <= one.holds_gib * (1 + 1e-9)) & (one.holds_gib <= held)
+        usd = np.where(is_kept, np.minimum(usd, same), usd)
+    return usd
 
 
 def every_choice(given: PlacementProblem) -> Ints:

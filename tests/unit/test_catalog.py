@@ -94,15 +94,71 @@ def test_all_of_gp3_has_a_price(catalog: Catalog, region: str) -> None:
 
 
 def test_what_has_no_price_in_a_region_makes_the_whole_unknown(catalog: Catalog) -> None:
-    ireland = HostSpec("ec2", "eu-west-1")  # no source was found for its throughput
-    assert catalog.price(volume(iops=6000), ireland).usd_month == pytest.approx(44 + 16.5)
+    ohio = HostSpec("ec2", "us-east-2")  # no source was found for its throughput
+    assert catalog.price(volume(iops=6000), ohio).usd_month == pytest.approx(40 + 15)
     one = volume(iops=6000, mibps=250)
-    assert catalog.price(one, ireland).usd_month is None
-    codes = [w.code for w in catalog.check(Layout(ireland, (one,), Placement("data", "data")))]
+    assert catalog.price(one, ohio).usd_month is None
+    codes = [w.code for w in catalog.check(Layout(ohio, (one,), Placement("data", "data")))]
     assert codes == ["price-unknown"]
-    frankfurt = HostSpec("ec2", "eu-central-1")
-    assert catalog.price(volume("io2", iops=32000), frankfurt).usd_month is not None
-    assert catalog.price(volume("io2", iops=32001), frankfurt).usd_month is None
+    assert catalog.price(volume("io2", iops=32000), ohio).usd_month is not None
+    assert catalog.price(volume("io2", iops=32001), ohio).usd_month is None
+
+
+@pytest.mark.parametrize(
+    ("region", "tiers"),
+    [
+        ("eu-west-1", (0.072, 0.0504, 0.03528)),
+        ("eu-central-1", (0.078, 0.0546, 0.03822)),
+        ("eu-west-2", (0.076, 0.0532, 0.03724)),
+    ],
+)
+def test_io2_is_priced_to_its_most_in_europe(
+    catalog: Catalog, region: str, tiers: tuple[float, float, float]
+) -> None:
+    price = catalog.volume_type("io2").price_in(region)
+    assert price is not None
+    assert tuple(tier.usd for tier in price.iops_tiers) == tiers
+    assert "second hand" in price.provenance.source
+    found = catalog.price(volume("io2", iops=70000), HostSpec("ec2", region)).usd_month
+    first, second, third = tiers
+    usd = 500 * (price.usd_per_gib or 0) + 32000 * first + 32000 * second + 6000 * third
+    assert found == pytest.approx(usd)
+
+
+def test_a_fast_restore_and_backups_have_their_prices(catalog: Catalog) -> None:
+    assert catalog.snapshot_prices["us-east-1"].fast_restore_usd_hour == 0.75
+    backups = catalog.backup_prices["us-east-1"]
+    assert backups.usd_per_gib == 0.095
+    assert "second hand" in backups.provenance.source
+
+
+@pytest.mark.parametrize("kind", ["st1", "sc1"])
+def test_the_failure_rate_of_hard_disk_volumes_is_documented(catalog: Catalog, kind: str) -> None:
+    one = catalog.volume_type(kind)
+    assert one.annual_failure_rate == 0.002
+    assert one.facts["durability"].origin == "documented"
+
+
+@pytest.mark.parametrize(
+    ("platform", "kind", "region"),
+    [
+        ("gce", "pd-ssd", "us-central1"),
+        ("azure", "premium-ssd-v2", "eastus"),
+        ("ec2", "gp3", "us-east-1"),
+    ],
+)
+def test_without_a_region_a_platforms_own_stands(
+    catalog: Catalog, platform: str, kind: str, region: str
+) -> None:
+    host = HostSpec(platform)  # type: ignore[arg-type]
+    one = volume(kind)
+    named = HostSpec(platform, region)  # type: ignore[arg-type]
+    assert catalog.price(one, host) == catalog.price(one, named)
+    assert catalog.price(one, host).usd_month is not None
+    warned = catalog.check(Layout(host, (one,), Placement("data", "data")))
+    assert [w.message for w in warned if w.code == "region-assumed"] == [
+        f"the layout names no region: prices are {region}'s"
+    ]
 
 
 # prices -------------------------------------------------------------------------------------

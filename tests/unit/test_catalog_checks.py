@@ -41,6 +41,8 @@ def codes(one: Layout) -> list[str]:
         ({"type": "st1", "size_bytes": 100 * GIB}, "is under st1's least, 125GiB"),
         ({"iops": 90000}, "volumes.data.iops: 90,000 is over gp3's most, 80,000"),
         ({"iops": 2000}, "2,000 is under gp3's least, 3,000"),
+        ({"iops": 3000.5}, "3,000.5 is no whole number, in which gp3's are sold"),
+        ({"throughput": 200e6}, "190.7348633MiB/s is no whole number of MiB/s"),
         (
             {"iops": 6000, "size_bytes": 5 * GIB},
             "6,000 is over gp3's 500 IOPS per GiB × 5 GiB = 2,500",
@@ -103,6 +105,21 @@ def test_the_instance_must_be_known() -> None:
 def test_another_platforms_type_is_refused_with_those_it_has() -> None:
     text = refusal(layout({}, host=HostSpec("gce")))
     assert "gp3 is no volume type of platform gce; use one of: pd-standard, pd-balanced" in text
+
+
+@pytest.mark.parametrize("kind", ["io1", "io2", "gp3"])
+def test_what_needs_nitro_is_not_had_without(kind: str) -> None:
+    old = HostSpec("ec2", "us-east-1", "m4.16xlarge")
+    one = {"type": kind, "size_bytes": 1280 * GIB, "iops": 40_000}
+    assert "not-nitro" in codes(layout(one, host=old))
+    assert "not-nitro" not in codes(layout({**one, "iops": 32_000}, host=old))
+    assert "not-nitro" not in codes(layout(one))
+    if kind != "io1":
+        text = refusal(layout({**one, "iops": 65_000}, host=old))
+        assert "65,000 need an instance of the Nitro System, and m4.16xlarge is none" in text
+    most = load().rules(kind, old)[0].iops.max
+    assert most == 32_000
+    assert (load().rules(kind, EC2)[0].iops.max or 0) > 60_000
 
 
 def test_one_mount_holds_one_volume() -> None:

@@ -1,5 +1,7 @@
 """Storage of RDS, Google Cloud and Azure: limits, the provider's own stripes, prices, refusals."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +52,9 @@ def alone(one: Volume, host: HostSpec = RDS) -> Layout:
         (volume("rds-gp2", 1336), 4, 4008, 1000),
         (volume("rds-gp2", 64 * 1024), 4, 64000, 1000),
         (volume("rds-io1", 5120, 256000), 4, 256000, 4000),
-        (volume("rds-io2", 5120, 256000), 1, 256000, 4000),
+        (volume("rds-io2", 399, 256000), 1, 256000, 4000),
+        (volume("rds-io2", 400, 12000), 4, 12000, 3072),
+        (volume("rds-io2", 5120, 256000), 4, 256000, 16000),
         (volume("rds-dlv", 1024), 1, 3000, 500),
     ],
 )
@@ -81,6 +85,9 @@ def test_rds_gp2_bursts_with_every_member(catalog: Catalog) -> None:
         (volume("rds-gp3", 500, None, 250), "250MiB/s is under rds-gp3's least, 500MiB/s"),
         (volume("rds-io1", 100, 6000), "over rds-io1's 50 IOPS per GiB × 100 GiB = 5,000"),
         (volume("rds-io2", 100), "iops: none are given"),
+        (volume("rds-io2", 5120, 256001), "256,001 is over rds-io2's most, 256,000"),
+        (volume("rds-io2", 10000, 4999), "4,999 is under rds-io2's 0.5 IOPS per GiB × 10,000"),
+        (volume("rds-io1", 10000, 4999), "4,999 is under rds-io1's 0.5 IOPS per GiB × 10,000"),
         (volume("rds-gp3", 10), "10GiB is under rds-gp3's least, 20GiB"),
         (volume("rds-gp3", 500, stripes=2), "stripes: RDS stripes by itself"),
         (volume("gp3"), "gp3 is no volume type of platform rds; use one of: rds-gp2, rds-gp3"),
@@ -98,7 +105,11 @@ def test_a_dedicated_log_volume_goes_with_provisioned_iops_only(catalog: Catalog
     for kind in ("rds-io1", "rds-io2"):
         layout = Layout(RDS, (volume(kind, 500, 5000), log), Placement("data", "wal"))
         catalog.check(layout)
-        assert catalog.layout_price(layout).usd_month is None  # nobody says what it costs
+        usd = 500 * 0.125 + 5000 * 0.10 + 1024 * 0.125 + 3000 * 0.10
+        assert catalog.layout_price(layout).usd_month == pytest.approx(usd)
+    price = catalog.volume_type("rds-dlv").price_in("us-east-1")
+    assert price is not None
+    assert (price.provenance.origin, price.provenance.source[:7]) == ("assumed", "derived")
     with pytest.raises(LayoutError, match="goes with rds-io1 or rds-io2 only"):
         catalog.check(Layout(RDS, (volume("rds-gp3"), log), Placement("data", "wal")))
     for gib in (1023, 1025):
@@ -120,8 +131,12 @@ def test_rds_prices_are_for_what_is_over_the_members(catalog: Catalog) -> None:
     assert price.usd_month == pytest.approx(57.5 + 3000 * 0.02)
     assert price.lines[1][0] == "3,000 IOPS over 12,000 × $0.02"
     assert catalog.price(volume("rds-gp3", 500), RDS).usd_month == pytest.approx(57.5)
-    assert catalog.price(volume("rds-gp3", 500, 15000, 1000), RDS).usd_month is None
-    assert catalog.price(volume("rds-io1", 500, 5000), RDS).usd_month is None
+    fast = catalog.price(volume("rds-gp3", 500, 15000, 1000), RDS)
+    assert fast.usd_month == pytest.approx(57.5 + 3000 * 0.02 + 500 * 0.08)
+    for kind in ("rds-io1", "rds-io2"):  # no tiers
+        assert catalog.price(volume(kind, 500, 5000), RDS).usd_month == pytest.approx(562.5)
+    large = catalog.price(volume("rds-io2", 500, 70000), RDS).usd_month
+    assert large == pytest.approx(62.5 + 7000)
     assert catalog.price(volume("rds-gp3"), HostSpec("ec2", "us-east-1")).usd_month is None
 
 
@@ -173,6 +188,9 @@ def test_limits_of_the_other_clouds(
         ("azure", volume("premium-ssd-v2", 100, 80000), "500 IOPS per GiB × 100 GiB = 50,000"),
         ("azure", volume("ultra-disk", 4, 5000), "1,000 IOPS per GiB × 4 GiB = 4,000"),
         ("gce", volume("hyperdisk-balanced", 500, 160001), "160,001 is over"),
+        ("gce", volume("hyperdisk-balanced", 10, 6000), "500 IOPS per GiB × 10 GiB = 5,000"),
+        ("gce", volume("hyperdisk-balanced", 500, 4000, 1001), "× 4,000 IOPS = 1000MiB/s"),
+        ("azure", volume("premium-ssd-v2", 100, 4000, 200), "no whole number of MB/s"),
         ("gce", volume("hyperdisk-extreme", 100, 120001), "1,200 IOPS per GiB"),
         ("gce", volume("gp3"), "gp3 is no volume type of platform gce"),
     ],
@@ -187,10 +205,19 @@ def test_what_the_other_clouds_do_not_sell(
 
 
 def test_prices_of_the_other_clouds_are_known_or_unknown(catalog: Catalog) -> None:
-    iowa, nowhere = HostSpec("gce", "us-central1"), HostSpec("azure", "eastus")
+    iowa, east = HostSpec("gce", "us-central1"), HostSpec("azure", "eastus")
+    nowhere = HostSpec("azure", "northeurope")
     assert catalog.price(volume("pd-ssd"), iowa).usd_month == pytest.approx(85)
-    assert catalog.price(volume("hyperdisk-balanced"), iowa).usd_month is None
-    assert catalog.price(volume("premium-ssd-v2"), nowhere).usd_month is None
+    balanced = volume("hyperdisk-balanced", 500, 5000, 240)
+    assert catalog.price(balanced, iowa).usd_month == pytest.approx(40 + 10 + 4)
+    extreme = volume("hyperdisk-extreme", 500, 10000)
+    assert catalog.price(extreme, iowa).usd_month == pytest.approx(62.5 + 320)
+    assert catalog.price(volume("premium-ssd-v2", 100), east).usd_month == pytest.approx(8.03)
+    ultra = replace(volume("ultra-disk", 100, 1000), throughput=BytesPerSecond(10e6))
+    usd = 100 * 0.11972 + 1000 * 0.04964 + 10 * 0.34967  # nothing is free
+    assert catalog.price(ultra, east).usd_month == pytest.approx(usd)
+    assert "10 MB/s × $0.34967" in [text for text, _ in catalog.price(ultra, east).lines]
+    assert catalog.price(volume("ultra-disk", 100, 1000), nowhere).usd_month is None
     assert "catalog-stale" not in [w.code for w in catalog.check(alone(volume("pd-ssd"), iowa))]
 
 

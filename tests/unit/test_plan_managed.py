@@ -6,7 +6,6 @@ import content_platform
 import pytest
 
 from pgstow import catalog, planning
-from pgstow.catalog.types import PriceTier, TypePrice
 from pgstow.model import (
     Goal,
     HostSpec,
@@ -14,7 +13,6 @@ from pgstow.model import (
     Placement,
     Plan,
     Profile,
-    Provenance,
     UserError,
     Volume,
 )
@@ -50,17 +48,17 @@ def shapes(gib: int, goal: Goal | None = None) -> dict[str, Shape]:
 def test_nothing_is_striped_by_hand_or_bought_beside_the_data() -> None:
     for shape in shapes(200).values():
         assert shape.stripes == 1
-        assert shape.existing is not None
+        assert shape.existing is not None or shape.is_for_wal
 
 
 def test_a_small_volume_may_stay_small_or_become_striped() -> None:
     found = shapes(200)
     small, large = found["data:rds-gp3"], found["data:rds-gp3, striped"]
-    assert (small.max_iops, small.max_gib) == (3000, 399)
+    assert (small.rules.most_iops(399 * GIB), small.max_gib) == (3000, 399)
     assert not small.is_iops_provisioned
-    assert (large.included_iops, large.min_gib) == (12_000, 400)
-    assert large.included_bytes_per_s == 500 * MIB
-    assert large.paid_iops_from == 12_000
+    assert (large.rules.iops.included, large.min_gib) == (12_000, 400)
+    assert large.rules.throughput.included == 500 * MIB
+    assert large.rules.iops_usd(12_001) == pytest.approx(0.02)
 
 
 def test_a_large_volume_is_striped_already() -> None:
@@ -93,7 +91,7 @@ def test_the_reasons_are_the_volumes() -> None:
     assert reason.next_best_usd_month == pytest.approx(usd)
     (reason,) = plan(managed(500), Goal(tps=400)).reasons
     assert reason.next_best.startswith("rds-gp2 of ")
-    only = Goal(tps=400, forbid_types=("rds-gp2",))
+    only = Goal(tps=400, forbid_types=("rds-gp2", "rds-io1", "rds-io2"))
     (reason,) = plan(managed(500), only).reasons
     assert reason.next_best.startswith("none: no other type or size with a known price")
 
@@ -115,23 +113,20 @@ def test_another_instance_is_planned_for() -> None:
 
 
 def test_a_plan_says_what_it_is_without_for_want_of_a_price() -> None:
-    found = plan(managed(200), Goal(tps=400))
+    found = planning.plan(managed(200), Goal(tps=400), unpriced("rds-io2", "rds-dlv"))
     (warning,) = [one for one in found.warnings if one.code == "price-unknown"]
     assert "rds-io2" in warning.message and "rds-dlv" in warning.message
 
 
-def priced(*names: str) -> catalog.Catalog:
-    """The catalog with prices of some types written into it."""
+def unpriced(*names: str) -> catalog.Catalog:
+    """The catalog without the prices of some types."""
     types = dict(CATALOG.volume_types)
-    for name in names:
-        tiers = (PriceTier(0.0, 0.1),) if types[name].provisioned_iops else ()
-        price = TypePrice(Provenance("assumed", "a test"), 0.125, tiers)
-        types[name] = replace(types[name], prices={"us-east-1": price})
+    types |= {name: replace(types[name], prices={}) for name in names}
     return replace(CATALOG, volume_types=types)
 
 
 def test_a_dedicated_log_volume_goes_with_io1_and_io2_only() -> None:
-    rules = priced("rds-dlv", "rds-io2")
+    rules = CATALOG
     seen = managed(500, "rds-io2")
     data = replace(seen.layout.volumes[0], iops=Iops(12_000))
     seen = replace(seen, layout=replace(seen.layout, volumes=(data,)))
@@ -146,7 +141,6 @@ def test_a_dedicated_log_volume_goes_with_io1_and_io2_only() -> None:
     ("goal", "said"),
     [
         (Goal(pins=(("articles", "fast"),)), "RDS has no volume fast beside that of the data"),
-        (Goal(pins=(("wal", "rds-dlv"),)), "no price in us-east-1"),
         (Goal(backup_bytes=GIB), "RDS keeps its backups itself"),
         (
             Goal(pins=(("wal", "hyperdisk-extreme"),)),
@@ -159,6 +153,13 @@ def test_a_dedicated_log_volume_goes_with_io1_and_io2_only() -> None:
 def test_what_rds_cannot_do_is_refused(goal: Goal, said: str) -> None:
     with pytest.raises(UserError, match=said):
         plan(managed(200), goal)
+
+
+def test_a_type_without_a_price_cannot_be_pinned() -> None:
+    with pytest.raises(UserError, match="no price in us-east-1"):
+        planning.plan(
+            managed(200), Goal(pins=(("wal", "rds-dlv"),)), unpriced("rds-dlv", "rds-io2")
+        )
 
 
 def test_where_types_do_not_change_in_place_a_volume_keeps_its_own() -> None:

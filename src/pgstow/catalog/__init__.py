@@ -7,17 +7,21 @@ from pgstow.catalog.loading import load, load_shipped
 from pgstow.catalog.types import (
     DEFAULT_REGION,
     BurstRule,
+    DiskSpeed,
     Instance,
     InstancePrice,
+    SnapshotPrice,
+    VolumeType,
+    default_region,
+)
+from pgstow.rules import (
     IopsRule,
     PriceTier,
-    SnapshotPrice,
     StripeRule,
     ThroughputByIops,
     ThroughputBySize,
     ThroughputRule,
     TypePrice,
-    VolumeType,
 )
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "Anatomy",
     "BurstRule",
     "Catalog",
+    "DiskSpeed",
     "EffectiveLimits",
     "Instance",
     "InstancePrice",
@@ -39,6 +44,7 @@ __all__ = [
     "ThroughputRule",
     "TypePrice",
     "VolumeType",
+    "default_region",
     "load",
     "load_shipped",
 ]

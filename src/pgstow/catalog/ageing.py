@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import TYPE_CHECKING
 
-from pgstow.catalog.types import DEFAULT_REGION
+from pgstow.catalog.types import default_region
 from pgstow.model import Warning
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def ageing(
     catalog: "Catalog", today: date, platform: str, region: str | None
 ) -> tuple[Warning, ...]:
     """A warning where prices or instances of a region are older than 6 months; else nothing."""
-    where = region or DEFAULT_REGION
+    where = region or default_region(platform)
     old = {
         what: text
         for what, text in _dates(catalog, platform, where)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pgstow.catalog.types import DiskKind, Instance, InstancePrice, PriceTier, TypePrice
+from pgstow.catalog.types import DiskKind, Instance, InstancePrice
 from pgstow.model import Provenance
+from pgstow.rules import PriceTier, TypePrice
 from pgstow.units import MIB, Bytes, BytesPerSecond
 
 Answer = Mapping[str, Any]
@@ -73,7 +74,16 @@ def instance_of(answer: Answer, provenance: Provenance) -> Instance:
         disk_bytes=Bytes(min(int(d["SizeInGB"]) for d in disks) * 10**9) if disks else None,
         disk_kind=_disk_kind(storage) if disks else None,
         provenance=provenance,
+        is_nitro=_is_nitro(answer),
     )
+
+
+def _is_nitro(answer: Answer) -> bool | None:
+    """Bare metal has no hypervisor, and all of it that there is has Nitro cards."""
+    if answer.get("BareMetal"):
+        return True
+    hypervisor = answer.get("Hypervisor")
+    return None if hypervisor is None else bool(hypervisor == "nitro")
 
 
 def _decimal(mb_per_s: float | None) -> BytesPerSecond | None:

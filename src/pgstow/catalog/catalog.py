@@ -2,23 +2,25 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from pgstow.catalog import checks, limits, prices
 from pgstow.catalog.ageing import ageing
 from pgstow.catalog.anatomy import Anatomy, PartRule, anatomy
 from pgstow.catalog.effective import HOST_BURST_S, EffectiveLimits, effective_limits
-from pgstow.catalog.managed import as_sold
+from pgstow.catalog.managed import ways
 from pgstow.catalog.tables import LazyRows
 from pgstow.catalog.types import (
     DEFAULT_REGION,
+    DiskSpeed,
     Instance,
     InstancePrice,
     SnapshotPrice,
     VolumeType,
 )
 from pgstow.model import Device, HostCap, HostSpec, Layout, Price, UserError, Volume, Warning
+from pgstow.rules import VolumeRules
 from pgstow.units import Bytes, BytesPerSecond, Iops
 
 
@@ -37,8 +39,10 @@ class Catalog:
     volume_types: Mapping[str, VolumeType]
     instances: Mapping[str, Instance]
     instance_prices: Mapping[str, Mapping[str, InstancePrice]] = field(default_factory=dict)
+    disk_speeds: Mapping[str, DiskSpeed] = field(default_factory=dict)  # by instance
     instance_tables: tuple[LazyRows[Instance], ...] = ()
-    snapshot_prices: Mapping[str, SnapshotPrice] = field(default_factory=dict)  # by region
+    snapshot_prices: Mapping[str, SnapshotPrice] = field(default_factory=dict)  # EBS, by region
+    backup_prices: Mapping[str, SnapshotPrice] = field(default_factory=dict)  # RDS, by region
     anatomy_rules: Mapping[str, tuple[PartRule, ...]] = field(default_factory=dict)
     user_files: tuple[str, ...] = ()  # what of it is not the shipped catalog's
 
@@ -152,10 +156,30 @@ class Catalog:
         found = self.host_instance(host)
         return None if found is None else found.memory_bytes
 
-    def as_sold(self, name: str, size_bytes: Bytes) -> VolumeType:
-        """A type with the limits that it has at a size, where the provider stripes by itself."""
-        volume = Volume("volume", name, size_bytes, "/volume")
-        return as_sold(self.volume_type(name), volume)
+    def rules(self, name: str, host: HostSpec) -> tuple[VolumeRules, ...]:
+        """What a volume of a type may be on a host, by size where the provider stripes by itself.
+
+        The first are the rules of the smallest.
+        """
+        kind = self.volume_type(name)
+        found, limited = ways(kind, host.region), kind.without_nitro
+        instance = self.host_instance(host) if host.platform in ("ec2", "rds") else None
+        if limited is not None and instance is not None and instance.is_nitro is False:
+            most = limited.reached_iops
+            found = tuple(
+                replace(one, iops=replace(one.iops, max=min(one.iops.max or most, most)))
+                for one in found
+            )
+        speed = self.disk_speed(host)
+        if kind.is_ephemeral and speed is not None and instance is not None:
+            each = min(speed.read_iops, speed.write_iops) / instance.disks
+            found = tuple(replace(o, iops=replace(o.iops, included=each)) for o in found)
+        return found
+
+    def disk_speed(self, host: HostSpec) -> DiskSpeed | None:
+        """What a host's own disks do together, as AWS documents it; None: not known."""
+        found = self.host_instance(host) if host.platform == "ec2" else None
+        return None if found is None else self.disk_speeds.get(found.name)
 
     def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
         """How many disks of its own the host has that are no hard disks, and the size of each."""

@@ -1,23 +1,17 @@
 """Hold a layout against the catalog: refuse what no provider sells, warn of what surprises."""
 
-import math
 import posixpath
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from pgstow.catalog import beginnings
 from pgstow.catalog.limits import member_iops, member_throughput
 from pgstow.catalog.managed import as_sold
-from pgstow.catalog.prices import is_known
-from pgstow.catalog.types import DEFAULT_REGION, VolumeType, gib
+from pgstow.catalog.prices import has
+from pgstow.catalog.types import VolumeType, default_region
 from pgstow.model import Layout, LayoutError, UserError, Volume, Warning
-from pgstow.units import (
-    MIB,
-    Bytes,
-    format_exact_size,
-    format_rate,
-    format_size,
-)
+from pgstow.rules import refusal
+from pgstow.units import MIB, format_exact_size, format_rate, format_size
 
 if TYPE_CHECKING:
     from pgstow.catalog.catalog import Catalog
@@ -33,16 +27,13 @@ def check(catalog: "Catalog", layout: Layout) -> tuple[Warning, ...]:
     _check_mounts(layout)
     for volume in layout.volumes:
         kind = kinds[volume.name]
-        _check_size(kind, volume)
-        sold = as_sold(kind, volume)
-        _check_provisioning(kind, volume)
-        _check_iops(sold, volume)
-        _check_throughput(sold, volume)
+        _check_sold(kind, volume)
         _check_place(layout, volume, kind, kinds)
         beginnings.check_volume(kind, volume)
     beginnings.check_host(layout.host, instance)
     if instance is not None:
         _check_attachments(layout, kinds, instance)
+        _check_nitro(layout, kinds, instance)
         _check_disks(layout, kinds, instance)
     return tuple(_warnings(catalog, layout, kinds))
 
@@ -83,41 +74,16 @@ def _check_mounts(layout: Layout) -> None:
         seen[mount] = volume.name
 
 
-def _refuse(volume: Volume, kind: VolumeType, key: str, *, why: str, fix: str) -> NoReturn:
-    """Name the volume, key, value and rule (in ``why``), and the rule's source."""
-    fact = kind.facts[key]
-    source = f"{fact.source}, {fact.date}"
-    raise LayoutError(f"volumes.{volume.name}.{key}: {why} ({source})", fix)
-
-
-def _check_size(kind: VolumeType, volume: Volume) -> None:
-    size, low, high = volume.size_bytes, kind.min_size_bytes, kind.max_size_bytes
-    text = format_exact_size(size)
-    if low is not None and size < low:
-        least = format_exact_size(low)
-        why = f"{text} is under {kind.name}'s least, {least}"
-        _refuse(volume, kind, "size", why=why, fix=f"use at least {least}")
-    if high is not None and size > high:
-        most = format_exact_size(high)
-        why = f"{text} is over {kind.name}'s most, {most}"
-        _refuse(volume, kind, "size", why=why, fix=f"use at most {most} a member, or stripes")
-    step = kind.size_step_bytes
-    if step is not None and size % step:
-        up = format_exact_size(Bytes(-(-size // step) * step))
-        why = f"{text} is no multiple of {format_exact_size(step)}, in which {kind.name} is sold"
-        _refuse(volume, kind, "size", why=why, fix=f"use {up}")
-
-
-def _check_provisioning(kind: VolumeType, volume: Volume) -> None:
-    """Refuse IOPS and throughput below the size from which they may be set."""
-    least = kind.iops_rule.provisioned_from_bytes
-    if least is None or volume.size_bytes >= least:
-        return
-    for key, value in (("iops", volume.iops), ("throughput", volume.throughput)):
-        if value is not None:
-            why = f"cannot be set for {kind.name} of less than {format_exact_size(least)}"
-            fix = f"drop {key}, or use a size of at least {format_exact_size(least)}"
-            _refuse(volume, kind, key, why=why, fix=fix)
+def _check_sold(kind: VolumeType, volume: Volume) -> None:
+    """Refuse what the type's rules do not allow: name the figure, the rule and its source."""
+    rules = as_sold(kind, volume).rules()
+    found = refusal(rules, volume.size_bytes, volume.iops, volume.throughput)
+    if found is not None:
+        fact = kind.facts[found.key]
+        raise LayoutError(
+            f"volumes.{volume.name}.{found.key}: {found.why} ({fact.source}, {fact.date})",
+            found.fix,
+        )
 
 
 def _check_place(
@@ -160,72 +126,6 @@ def _contents(layout: Layout, volume: Volume) -> list[str]:
     return _durable_contents(layout, volume) + temp
 
 
-def _check_iops(kind: VolumeType, volume: Volume) -> None:
-    rule, iops = kind.iops_rule, volume.iops
-    if iops is None:
-        if rule.is_provisioned and rule.included is None:
-            why = f"none are given, and {kind.name} is bought by IOPS"
-            _refuse(volume, kind, "iops", why=why, fix=f"write iops = {rule.min:.0f} or more")
-        return
-    text = f"{iops:,.10g}"
-    if not (rule.is_provisioned or rule.is_declared):
-        why = f"{text} cannot be set for {kind.name}, whose IOPS follow from its type and size"
-        _refuse(volume, kind, "iops", why=why, fix="drop iops")
-    if not 0 < iops < float("inf"):
-        _refuse(volume, kind, "iops", why=f"{text} is no number of IOPS", fix="drop iops")
-    if rule.min is not None and iops < rule.min:
-        why = f"{text} is under {kind.name}'s least, {rule.min:,.0f}"
-        _refuse(volume, kind, "iops", why=why, fix=f"use at least {rule.min:,.0f}")
-    if rule.max is not None and iops > rule.max:
-        why = f"{text} is over {kind.name}'s most, {rule.max:,.0f}"
-        _refuse(volume, kind, "iops", why=why, fix=f"use at most {rule.max:,.0f}, or stripes")
-    if rule.per_gib_max is None:
-        return
-    size = gib(volume.size_bytes)
-    allowed = max(rule.per_gib_max * size, rule.included or 0.0, rule.min or 0.0)
-    if iops > allowed:
-        ratio = f"{rule.per_gib_max:,.0f} IOPS per GiB × {size:,.10g} GiB"
-        need = math.ceil(iops / rule.per_gib_max)
-        why = f"{text} is over {kind.name}'s {ratio} = {rule.per_gib_max * size:,.0f}"
-        fix = f"use at most {allowed:,.0f}, or a size of at least {need}GiB"
-        _refuse(volume, kind, "iops", why=why, fix=fix)
-
-
-def _check_throughput(kind: VolumeType, volume: Volume) -> None:
-    rule, rate = kind.throughput_rule, volume.throughput
-    if rate is None:
-        return
-    text = _rate(rate)
-    if not (rule.is_provisioned or rule.is_declared):
-        why = f"{text} cannot be set for {kind.name}, whose throughput follows from the rest"
-        _refuse(volume, kind, "throughput", why=why, fix="drop throughput")
-    if not 0 < rate < float("inf"):
-        why = f"{text} is no throughput"
-        _refuse(volume, kind, "throughput", why=why, fix="drop throughput")
-    if rule.min is not None and rate < rule.min:
-        why = f"{text} is under {kind.name}'s least, {_rate(rule.min)}"
-        _refuse(volume, kind, "throughput", why=why, fix=f"use at least {_rate(rule.min)}")
-    if rule.max is not None and rate > rule.max:
-        why = f"{text} is over {kind.name}'s most, {_rate(rule.max)}"
-        fix = f"use at most {_rate(rule.max)}, or stripes"
-        _refuse(volume, kind, "throughput", why=why, fix=fix)
-    iops = member_iops(kind, volume)
-    if rule.per_iops_max is None or iops is None:
-        return
-    allowed = max(rule.per_iops_max * iops, rule.included or 0.0)
-    if rate > allowed:
-        ratio = f"{rule.per_iops_max / MIB:g} MiB/s per IOPS × {iops:,.10g} IOPS"
-        need = math.ceil(rate / rule.per_iops_max)
-        why = f"{text} is over {kind.name}'s {ratio} = {_rate(rule.per_iops_max * iops)}"
-        fix = f"use at most {_rate(allowed)}, or iops = {need}"
-        _refuse(volume, kind, "throughput", why=why, fix=fix)
-
-
-def _rate(rate: float) -> str:
-    """A bandwidth in MiB/s, as layouts are written."""
-    return f"{rate / MIB:,.10g}MiB/s".replace(",", "")
-
-
 def _check_attachments(layout: Layout, kinds: dict[str, VolumeType], instance: "Instance") -> None:
     count = sum(v.stripes for v in layout.volumes if not kinds[v.name].is_local)
     most = instance.max_attachments
@@ -234,6 +134,24 @@ def _check_attachments(layout: Layout, kinds: dict[str, VolumeType], instance: "
             f"host.instance: {instance.name} takes {most} volumes, the layout has {count} members"
             f" ({instance.provenance.source}, {instance.provenance.date})",
             "use fewer stripes or volumes, or another instance",
+        )
+
+
+def _check_nitro(layout: Layout, kinds: dict[str, VolumeType], instance: "Instance") -> None:
+    """Instances that are not built on Nitro take volumes of so many IOPS only."""
+    if instance.is_nitro is not False:
+        return
+    for volume in layout.volumes:
+        kind = kinds[volume.name]
+        rule, iops = kind.without_nitro, member_iops(kind, volume)
+        if rule is None or iops is None or iops <= rule.attached_iops:
+            continue
+        fact = kind.facts["without_nitro"]
+        raise LayoutError(
+            f"volumes.{volume.name}.iops: {iops:,.0f} need an instance of the Nitro System, and "
+            f"{instance.name} is none: it takes volumes of {rule.attached_iops:,.0f} "
+            f"({fact.source}, {fact.date})",
+            f"use at most {rule.reached_iops:,.0f}, which it reaches, or another instance",
         )
 
 
@@ -291,6 +209,7 @@ def _host_warnings(
                 f"{slow[0]} are those of NVMe disks",
                 "write what they can do as its iops and throughput",
             )
+    yield from _nitro_warnings(layout, kinds, instance)
     if cap.iops is not None and iops > cap.iops:
         yield Warning(
             "host-cap-iops",
@@ -306,6 +225,23 @@ def _host_warnings(
             f"together have {format_rate(rate)}" + _for_a_while(burst, "{:,.1f} MiB/s"),
             "a larger instance lets them be used; smaller volumes cost less",
         )
+
+
+def _nitro_warnings(
+    layout: Layout, kinds: dict[str, VolumeType], instance: "Instance | None"
+) -> Iterator[Warning]:
+    """Volumes that do less on an instance that is not built on Nitro."""
+    if instance is None or instance.is_nitro is not False:
+        return
+    for volume in layout.volumes:
+        rule, iops = kinds[volume.name].without_nitro, member_iops(kinds[volume.name], volume)
+        if rule is not None and iops is not None and iops > rule.reached_iops:
+            yield Warning(
+                "not-nitro",
+                f"{instance.name} is not built on the Nitro System: of volume {volume.name}'s "
+                f"{iops:,.0f} IOPS a member it reaches {rule.reached_iops:,.0f}",
+                "use a newer instance, or fewer IOPS",
+            )
 
 
 def _for_a_while(burst: float | None, pattern: str) -> str:
@@ -369,29 +305,32 @@ def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Wa
             "rds",
             "prices of RDS storage are those of a Single-AZ instance; Multi-AZ costs twice that",
         )
-    if host.region is None and host.platform in ("ec2", "rds"):
+    region = host.region or default_region(host.platform)
+    if host.region is None:
         yield Warning(
             "region-assumed",
-            "the layout names no region: prices are us-east-1's",
+            f"the layout names no region: prices are {region}'s",
             "set host.region",
         )
     unknown = sorted({k.name for k in kinds.values() if k.price_in(host.region) is None})
     if unknown:
         yield Warning(
             "price-unknown",
-            f"the catalog has no prices of {', '.join(unknown)} in {host.region or 'its region'}",
-            f"pgstow catalog update --region {host.region}" if host.platform == "ec2" else "",
+            f"the catalog has no prices of {', '.join(unknown)} in {region}",
+            _price_remedy(host.platform, region),
         )
     for volume in layout.volumes:
-        kind = kinds[volume.name]
-        sold = as_sold(kind, volume)
-        price = sold.price_in(host.region)
-        if price is not None and not is_known(sold, volume, price):
+        sold = as_sold(kinds[volume.name], volume).rules(host.region)
+        if sold.price is not None and sold.usd_month(has(sold, volume)) is None:
             yield Warning(
                 "price-unknown",
                 f"the catalog does not know what the IOPS or the throughput of volume "
-                f"{volume.name} cost in {host.region or DEFAULT_REGION}",
-                f"pgstow catalog update --region {host.region or DEFAULT_REGION}"
-                if host.platform == "ec2"
-                else "",
+                f"{volume.name} cost in {region}",
+                _price_remedy(host.platform, region),
             )
+
+
+def _price_remedy(platform: str, region: str) -> str:
+    if platform == "ec2":
+        return f"pgstow catalog update --region {region}"
+    return "write it into a catalog file of your own"

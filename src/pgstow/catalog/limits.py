@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 
 from pgstow.catalog.managed import as_striped
-from pgstow.catalog.types import VolumeType, gib
+from pgstow.catalog.types import VolumeType
 from pgstow.model import Burst, Device, Latency, Mechanics, Member, Restore, Volume
 from pgstow.units import TIB
 
@@ -16,29 +16,12 @@ def _between(value: float, low: float | None, high: float | None) -> float:
 
 def member_iops(kind: VolumeType, volume: Volume) -> float | None:
     """Sustained operations per second; None: no limit."""
-    rule = kind.iops_rule
-    if volume.iops is not None:
-        return volume.iops
-    if rule.per_gib is not None:
-        return _between(rule.base + rule.per_gib * gib(volume.size_bytes), rule.min, rule.max)
-    return rule.included if rule.included is not None else rule.min
+    return kind.rules().iops_of(volume.size_bytes, volume.iops)
 
 
 def member_throughput(kind: VolumeType, volume: Volume) -> float | None:
     """Sustained bytes per second; None: no limit."""
-    rule = kind.throughput_rule
-    if volume.throughput is not None:
-        return volume.throughput
-    if rule.per_tib is not None:
-        rate = rule.base + rule.per_tib * volume.size_bytes / TIB
-        return _between(rate, rule.min, rule.max)
-    if rule.by_size:
-        steps = [step.limit for step in rule.by_size if volume.size_bytes <= step.to_bytes]
-        return steps[0] if steps else rule.by_size[-1].limit
-    if rule.by_iops:
-        iops = member_iops(kind, volume) or 0.0
-        return max(min(piece.max, piece.per_iops * iops) for piece in rule.by_iops)
-    return rule.included
+    return kind.rules().throughput_of(volume.size_bytes, volume.iops, volume.throughput)
 
 
 def member_burst(kind: VolumeType, volume: Volume) -> Burst | None:

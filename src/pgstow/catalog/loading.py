@@ -2,7 +2,7 @@
 
 import os
 from collections import ChainMap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,15 +11,22 @@ from pydantic import ValidationError
 
 from pgstow.catalog.catalog import Catalog
 from pgstow.catalog.schema import CatalogFile
-from pgstow.catalog.tables import LazyRows, read_instance_prices, read_instances
-from pgstow.catalog.types import Instance, InstancePrice, TypePrice, VolumeType
+from pgstow.catalog.tables import (
+    LazyRows,
+    read_disk_speeds,
+    read_instance_prices,
+    read_instances,
+)
+from pgstow.catalog.types import DiskSpeed, Instance, InstancePrice, VolumeType
 from pgstow.model import UserError
+from pgstow.rules import TypePrice
 from pgstow.toml_file import parse_tables
 
 TYPE_FILES = ("ebs.toml", "rds.toml", "gce.toml", "azure.toml", "local.toml", "anatomy.toml")
 PRICES_FILE = "prices.toml"
 INSTANCES_FILE = "ec2-instances.csv"
 INSTANCE_PRICES_FILE = "ec2-prices.csv"
+DISKS_FILE = "ec2-disks.csv"
 USER_FILES = (PRICES_FILE, INSTANCES_FILE, INSTANCE_PRICES_FILE)
 
 
@@ -45,7 +52,8 @@ def load_with(directory: Path | None) -> Catalog:
     """The shipped catalog with the files of a directory over it, where it has any."""
     data = files("pgstow") / "data"
     shipped = {
-        name: (data / name).read_text(encoding="utf-8") for name in (*TYPE_FILES, *USER_FILES)
+        name: (data / name).read_text(encoding="utf-8")
+        for name in (*TYPE_FILES, *USER_FILES, DISKS_FILE)
     }
     user = [] if directory is None else [directory / name for name in USER_FILES]
     user = [path for path in user if path.is_file()]
@@ -66,6 +74,7 @@ def load_with(directory: Path | None) -> Catalog:
         tables,
         prices,
         tuple(str(path) for path in user),
+        read_disk_speeds(shipped[DISKS_FILE], DISKS_FILE),
     )
 
 
@@ -83,6 +92,7 @@ def catalog_of(
     instances: Iterable[LazyRows[Instance]] = (),
     instance_prices: Iterable[dict[str, LazyRows[InstancePrice]]] = (),
     user_files: tuple[str, ...] = (),
+    disk_speeds: Mapping[str, LazyRows[DiskSpeed]] | None = None,
 ) -> Catalog:
     """A catalog from the names and texts of its files; of two prices the later file's holds.
 
@@ -115,9 +125,13 @@ def catalog_of(
             region: ChainMap(*found)  # type: ignore[arg-type]
             for region, found in by_region.items()
         },
+        disk_speeds=ChainMap(*(disk_speeds or {}).values()),  # type: ignore[arg-type]
         instance_tables=tables,
         snapshot_prices={
             region: row.price() for file in parsed for region, row in file.snapshots.items()
+        },
+        backup_prices={
+            region: row.price() for file in parsed for region, row in file.backups.items()
         },
         anatomy_rules={
             way: tuple(row.rule() for row in rows)

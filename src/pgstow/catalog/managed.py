@@ -6,15 +6,9 @@ members' together, and the device below it is a stripe.
 
 from dataclasses import replace
 
-from pgstow.catalog.types import (
-    BurstRule,
-    IopsRule,
-    PriceTier,
-    ThroughputRule,
-    TypePrice,
-    VolumeType,
-)
+from pgstow.catalog.types import BurstRule, VolumeType
 from pgstow.model import Volume
+from pgstow.rules import IopsRule, PriceTier, ThroughputRule, TypePrice, VolumeRules
 from pgstow.units import Bytes, BytesPerSecond, Iops
 
 
@@ -41,11 +35,40 @@ def as_striped(kind: VolumeType, volume: Volume) -> Volume:
 def as_sold(kind: VolumeType, volume: Volume) -> VolumeType:
     """The type with the limits and prices of all the members together."""
     count = members(kind, volume)
-    if count == 1:
+    return kind if count == 1 else _whole(kind)
+
+
+def ways(kind: VolumeType, region: str | None) -> tuple[VolumeRules, ...]:
+    """The rules of a type by size: below that from which the provider stripes, and from it on."""
+    rule = kind.stripe_rule
+    if rule is None:
+        return (kind.rules(region),)
+    step = kind.size_step_bytes or 1
+    below = replace(kind.rules(region), max_bytes=Bytes(rule.from_bytes - step))
+    early = kind.iops_rule.provisioned_from_bytes
+    if early is not None and early >= rule.from_bytes:  # nothing may be set there
+        below = replace(
+            below,
+            iops=replace(below.iops, is_provisioned=False, max=None, per_gib_max=None),
+            throughput=replace(below.throughput, is_provisioned=False, max=None, per_iops_max=None),
+        )
+    whole = _whole(kind).rules(region)
+    least = max(rule.from_bytes, kind.min_size_bytes or 0)
+    return below, replace(whole, min_bytes=Bytes(least))
+
+
+def _whole(kind: VolumeType) -> VolumeType:
+    """A type of which the provider stripes, with the rules of all members together."""
+    rule = kind.stripe_rule
+    if rule is None:
         return kind
+    count = rule.members
+    most = kind.iops_rule.max
+    if most is not None and rule.max_iops is not None:
+        most = min(most * count, rule.max_iops) / count
     return replace(
         kind,
-        iops_rule=_iops(kind.iops_rule, count),
+        iops_rule=_iops(replace(kind.iops_rule, max=most), count),
         throughput_rule=_throughput(kind.throughput_rule, count),
         burst_rule=None if kind.burst_rule is None else _burst(kind.burst_rule, count),
         prices={region: _price(price, count) for region, price in kind.prices.items()},

@@ -1,11 +1,9 @@
 """What a volume costs a month, line by line."""
 
-from itertools import pairwise
-
-from pgstow.catalog.limits import member_iops
 from pgstow.catalog.managed import as_sold
-from pgstow.catalog.types import TypePrice, VolumeType, gib
+from pgstow.catalog.types import VolumeType, gib
 from pgstow.model import Price, Volume
+from pgstow.rules import Sold, VolumeRules
 from pgstow.units import MIB
 
 Line = tuple[str, float]
@@ -14,66 +12,63 @@ Line = tuple[str, float]
 def volume_price(kind: VolumeType, volume: Volume, region: str | None) -> Price:
     """The price of every member of a volume; unknown where the region's prices are not known."""
     kind = as_sold(kind, volume)
-    price = kind.price_in(region)
-    if price is None:
+    rules, price = kind.rules(region), kind.price_in(region)
+    one = has(rules, volume)
+    usd = rules.usd_month(one)
+    if price is None or usd is None:
         return Price(None)
     if price.is_included:
         return Price(0.0, ((f"{kind.name}: included in the instance's price", 0.0),))
-    lines = _size_line(volume, price)
-    if lines is None or not is_known(kind, volume, price):
-        return Price(None)
     times = f"{volume.stripes} × " if volume.stripes > 1 else ""
-    every = [lines, *_iops_lines(kind, volume, price), *_throughput_lines(kind, volume, price)]
+    every = [*_size_lines(rules, one), *_iops_lines(rules, one), *_throughput_lines(rules, one)]
     counted = tuple((times + text, usd * volume.stripes) for text, usd in every)
-    return Price(round(sum(usd for _, usd in counted), 6), counted)
+    return Price(round(usd * volume.stripes, 6), counted)
 
 
-def is_known(kind: VolumeType, volume: Volume, price: TypePrice) -> bool:
-    """Whether all that the volume provisions has a known price: what is unknown is not free."""
-    iops = member_iops(kind, volume)
-    if kind.provisioned_iops and iops is not None and iops > (kind.included_iops or 0.0):
-        known_to = price.iops_known_to if price.iops_known_to is not None else iops
-        if not price.iops_tiers or iops > known_to:
-            return False
-    included = kind.included_throughput or 0.0
-    is_over = volume.throughput is not None and volume.throughput > included
-    return not (kind.provisioned_throughput and is_over and price.usd_per_mibps is None)
+def has(rules: VolumeRules, volume: Volume) -> Sold:
+    """What one member of a volume has; what has no limit costs nothing and is 0."""
+    size = volume.size_bytes
+    return Sold(
+        size,
+        rules.iops_of(size, volume.iops) or 0.0,
+        rules.throughput_of(size, volume.iops, volume.throughput) or 0.0,
+    )
 
 
-def _size_line(volume: Volume, price: TypePrice) -> Line | None:
-    if price.usd_per_gib is None:
-        return None
-    size = gib(volume.size_bytes)
-    return f"{_number(size)} GiB × {format_unit_price(price.usd_per_gib)}", size * price.usd_per_gib
-
-
-def _iops_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line]:
-    """A line for each tier that the volume's IOPS reach."""
-    iops = member_iops(kind, volume)
-    if not kind.provisioned_iops or iops is None:
-        return []
-    lines = []
-    ends = [*(tier.over_iops for tier in price.iops_tiers), float("inf")]
-    for tier, (low, high) in zip(price.iops_tiers, pairwise(ends), strict=True):
-        count = min(iops, high) - low
-        if count > 0:
-            over = f" over {_number(low)}" if low else ""
-            lines.append(
-                (f"{_number(count)} IOPS{over} × {format_unit_price(tier.usd)}", count * tier.usd)
-            )
+def _size_lines(rules: VolumeRules, one: Sold) -> list[Line]:
+    size = gib(one.size_bytes)
+    text = f"{_number(size)} GiB × {format_unit_price(rules.usd_per_gib)}"
+    lines = [(text, size * rules.usd_per_gib)]
+    fixed = 0.0 if rules.price is None else rules.price.usd_fixed
+    if fixed:
+        lines.append(("with any size", fixed))
     return lines
 
 
-def _throughput_lines(kind: VolumeType, volume: Volume, price: TypePrice) -> list[Line]:
-    included = kind.included_throughput
-    if volume.throughput is None or price.usd_per_mibps is None or included is None:
+def _iops_lines(rules: VolumeRules, one: Sold) -> list[Line]:
+    """A line for each tier that the volume's IOPS reach."""
+    if not rules.iops.is_provisioned:
         return []
-    count = (volume.throughput - included) / MIB
-    if count <= 0:
+    lines = []
+    for tier, end in rules.tiers(one.iops):
+        count, low = min(one.iops, end) - tier.over_iops, tier.over_iops
+        over = f" over {_number(low)}" if low else ""
+        text = f"{_number(count)} IOPS{over} × {format_unit_price(tier.usd)}"
+        lines.append((text, count * tier.usd))
+    return lines
+
+
+def _throughput_lines(rules: VolumeRules, one: Sold) -> list[Line]:
+    """A line for what is over the throughput included, in the provider's unit."""
+    rule, usd = rules.throughput, rules.usd_per_mibps
+    included = rule.included or 0.0
+    count = (one.bytes_per_s - included) / rule.step
+    if not rule.is_provisioned or count <= 0:
         return []
-    unit = format_unit_price(price.usd_per_mibps)
-    text = f"{_number(count)} MiB/s over {_number(included / MIB)} × {unit}"
-    return [(text, count * price.usd_per_mibps)]
+    each = usd * rule.step / MIB
+    over = f" over {_number(included / rule.step)}" if included else ""
+    text = f"{_number(count)} {rule.unit}{over} × {format_unit_price(each)}"
+    return [(text, count * each)]
 
 
 def format_unit_price(usd: float) -> str:

@@ -8,19 +8,22 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pgstow.catalog.anatomy import PartRule
 from pgstow.catalog.types import (
     BurstRule,
-    IopsRule,
-    PriceTier,
     SnapshotPrice,
     SnapshotRule,
+    VolumeType,
+    WithoutNitroRule,
+)
+from pgstow.model import Latency, Mechanics, Provenance
+from pgstow.rules import (
+    IopsRule,
+    PriceTier,
     StripeRule,
     ThroughputByIops,
     ThroughputBySize,
     ThroughputRule,
     TypePrice,
-    VolumeType,
 )
-from pgstow.model import Latency, Mechanics, Provenance
-from pgstow.units import Bytes, BytesPerSecond, parse_rate, parse_size
+from pgstow.units import MIB, Bytes, BytesPerSecond, parse_rate, parse_size
 
 
 def _dated(text: str) -> str:
@@ -70,6 +73,7 @@ class IopsRow(_Fact):
     min: Positive | None = None
     max: Positive | None = None
     per_gib: Positive | None = None
+    per_gib_min: Positive | None = None
     per_gib_max: Positive | None = None
     base: Annotated[float, Field(ge=0)] = 0.0
     provisioned_from: Size | None = None
@@ -84,6 +88,7 @@ class IopsRow(_Fact):
             min=self.min,
             max=self.max,
             per_gib=self.per_gib,
+            per_gib_min=self.per_gib_min,
             per_gib_max=self.per_gib_max,
             base=self.base,
             provisioned_from_bytes=self.provisioned_from,
@@ -112,11 +117,13 @@ class ThroughputRow(_Fact):
     included: Bandwidth | None = None
     min: Bandwidth | None = None
     max: Bandwidth | None = None
+    per_iops_min: Bandwidth | None = None
     per_iops_max: Bandwidth | None = None
     per_tib: Bandwidth | None = None
     by_iops: tuple[ByIopsRow, ...] = ()
     by_size: tuple[BySizeRow, ...] = ()
     base: Bandwidth | None = None
+    step: Literal["MiB/s", "MB/s"] = "MiB/s"
 
     def rule(self) -> ThroughputRule:
         """The row as a rule."""
@@ -126,11 +133,13 @@ class ThroughputRow(_Fact):
             included=self.included,
             min=self.min,
             max=self.max,
+            per_iops_min=self.per_iops_min,
             per_iops_max=self.per_iops_max,
             per_tib=self.per_tib,
             by_iops=tuple(ThroughputByIops(row.per_iops, row.max) for row in self.by_iops),
             by_size=tuple(ThroughputBySize(row.to, row.limit) for row in self.by_size),
             base=self.base or 0.0,
+            step=float(MIB if self.step == "MiB/s" else 1_000_000),
         )
 
 
@@ -139,10 +148,22 @@ class StripeRow(_Fact):
 
     from_: Annotated[Size, Field(alias="from")]
     members: Annotated[int, Field(gt=1)]
+    max_iops: Positive | None = None
 
     def rule(self) -> StripeRule:
         """The row as a rule."""
-        return StripeRule(self.from_, self.members)
+        return StripeRule(self.from_, self.members, self.max_iops)
+
+
+class WithoutNitroRow(_Fact):
+    """What instances that are not built on Nitro can do with a type."""
+
+    attached_iops: Positive
+    reached_iops: Positive
+
+    def rule(self) -> WithoutNitroRule:
+        """The row as a rule."""
+        return WithoutNitroRule(self.attached_iops, self.reached_iops)
 
 
 class BurstRow(_Fact):
@@ -256,16 +277,22 @@ class PriceRow(_Fact):
     usd_per_gib: Usd | None = None
     iops_tiers: tuple[TierRow, ...] = ()
     usd_per_mibps: Usd | None = None
+    usd_per_mbps: Usd | None = None  # where the provider sells decimal MB/s
+    usd_fixed: Usd = 0.0
     is_included: bool = False
     iops_known_to: Positive | None = None
 
     def price(self) -> TypePrice:
         """The row as a value."""
+        per_mibps = self.usd_per_mibps
+        if self.usd_per_mbps is not None:
+            per_mibps = self.usd_per_mbps * MIB / 1_000_000
         return TypePrice(
             provenance=self.provenance,
             usd_per_gib=self.usd_per_gib,
             iops_tiers=tuple(PriceTier(tier.over, tier.usd) for tier in self.iops_tiers),
-            usd_per_mibps=self.usd_per_mibps,
+            usd_per_mibps=per_mibps,
+            usd_fixed=self.usd_fixed,
             is_included=self.is_included,
             iops_known_to=self.iops_known_to,
         )
@@ -276,10 +303,16 @@ class SnapshotPriceRow(_Fact):
 
     usd_per_gib: Usd
     archive_usd_per_gib: Usd | None = None
+    fast_restore_usd_hour: Usd | None = None
 
     def price(self) -> SnapshotPrice:
         """The row as a value."""
-        return SnapshotPrice(self.provenance, self.usd_per_gib, self.archive_usd_per_gib)
+        return SnapshotPrice(
+            self.provenance,
+            self.usd_per_gib,
+            self.archive_usd_per_gib,
+            self.fast_restore_usd_hour,
+        )
 
 
 class TypeRow(_Strict):
@@ -299,6 +332,7 @@ class TypeRow(_Strict):
     burst: BurstRow | None = None
     mechanics: MechanicsRow | None = None
     stripe: StripeRow | None = None
+    without_nitro: WithoutNitroRow | None = None
     holds: Literal["anything", "wal"] = "anything"
     goes_with: tuple[str, ...] = ()
 
@@ -311,6 +345,7 @@ class TypeRow(_Strict):
             "stripe": self.stripe,
             "iops": self.iops,
             "throughput": self.throughput,
+            "without_nitro": self.without_nitro,
             "burst": self.burst,
             "latency": self.latency,
             "mechanics": self.mechanics,
@@ -337,6 +372,7 @@ class TypeRow(_Strict):
             mechanics=self.mechanics.mechanics() if self.mechanics else None,
             snapshot_rule=snapshot.rule() if snapshot else None,
             stripe_rule=self.stripe.rule() if self.stripe else None,
+            without_nitro=self.without_nitro.rule() if self.without_nitro else None,
             holds=self.holds,
             has_volatile_cache=self.volatile_cache,
             goes_with=self.goes_with,
@@ -375,5 +411,6 @@ class CatalogFile(_Strict):
     types: dict[str, TypeRow] = {}
     snapshot: SnapshotRow | None = None
     prices: dict[str, dict[str, PriceRow]] = {}
-    snapshots: dict[str, SnapshotPriceRow] = {}
+    snapshots: dict[str, SnapshotPriceRow] = {}  # of EBS volumes
+    backups: dict[str, SnapshotPriceRow] = {}  # of RDS
     anatomy: dict[Literal["ebs", "cloud", "local"], tuple[PartRow, ...]] = {}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from pgstow.catalog.types import DiskKind, Instance, InstancePrice
+from pgstow.catalog.types import DiskKind, DiskSpeed, Instance, InstancePrice
 from pgstow.model import Provenance, UserError
 from pgstow.units import MIB, Bytes, BytesPerSecond
 
@@ -25,9 +25,12 @@ INSTANCE_COLUMNS = (
     "disks",
     "disk_gb",
     "disk_kind",
+    "nitro",
 )
+DISK_COLUMNS = ("instance", "read_iops", "write_iops")
 PRICE_COLUMNS = ("instance", "usd_hour")
 _DISK_KINDS: dict[str, DiskKind] = {"nvme": "nvme", "ssd": "ssd", "hdd": "hdd"}
+_NITRO: dict[str, bool | None] = {"yes": True, "no": False, "": None}
 _MB, _GB = 1e6, 10**9  # AWS's figures of instances are decimal
 
 Row = TypeVar("Row")
@@ -80,6 +83,14 @@ def read_instances(text: str, file: str) -> LazyRows[Instance]:
     return LazyRows(lines, _provenance(facts, file), _instance, file)
 
 
+def read_disk_speeds(text: str, file: str) -> dict[str, LazyRows[DiskSpeed]]:
+    """What instances' own disks do, from tables by their sources; ``file`` names it in errors."""
+    return {
+        facts.get("source", ""): LazyRows(lines, _provenance(facts, file), _disk_speed, file)
+        for facts, lines in _sections(text, DISK_COLUMNS, file)
+    }
+
+
 def read_instance_prices(text: str, file: str) -> dict[str, LazyRows[InstancePrice]]:
     """The instance prices of a table, by region; ``file`` names it in errors."""
     found = {}
@@ -96,6 +107,7 @@ def format_instances(instances: Iterable[Instance], provenance: Provenance) -> s
     head = [
         "# EC2 instance types: cores, memory, their own cap on EBS traffic, instance store.",
         "# MB and GB are decimal. What is over the baseline holds for 30 minutes a day.",
+        "# nitro: whether it is built on the Nitro System.",
         "# Written by pgstow catalog update.",
         f"# source: {provenance.source}",
         f"# date: {provenance.date}",
@@ -157,7 +169,8 @@ def _provenance(facts: dict[str, str], file: str) -> Provenance:
 def _instance(cells: list[str], provenance: Provenance) -> Instance:
     if len(cells) != len(INSTANCE_COLUMNS):
         raise ValueError("not as many cells as columns")
-    name, vcpus, memory, low_iops, high_iops, low_mb, high_mb, volumes, disks, size, kind = cells
+    name, vcpus, memory, low_iops, high_iops, low_mb, high_mb, *cells = cells
+    volumes, disks, size, kind, nitro = cells
     return Instance(
         name=name,
         vcpus=int(vcpus),
@@ -171,7 +184,15 @@ def _instance(cells: list[str], provenance: Provenance) -> Instance:
         disk_bytes=Bytes(int(size) * _GB) if size else None,
         disk_kind=_DISK_KINDS[kind] if kind else None,
         provenance=provenance,
+        is_nitro=_NITRO[nitro],
     )
+
+
+def _disk_speed(cells: list[str], provenance: Provenance) -> DiskSpeed:
+    _, read, write = cells
+    if not (float(read) > 0 and float(write) > 0):
+        raise ValueError("a speed that is not over 0")
+    return DiskSpeed(float(read), float(write), provenance)
 
 
 def _price(cells: list[str], provenance: Provenance) -> InstancePrice:
@@ -205,6 +226,7 @@ def _instance_cells(one: Instance) -> Iterator[str]:
     for number in numbers:
         yield "" if number is None else f"{number:.10g}"
     yield one.disk_kind or ""
+    yield next(text for text, is_nitro in _NITRO.items() if is_nitro is one.is_nitro)
 
 
 _SMALL = {"nano": 0, "micro": 1, "small": 2, "medium": 3, "large": 4, "xlarge": 5}

@@ -9,30 +9,25 @@ from typing import Literal
 
 from pgstow.model import Latency, Mechanics, Provenance
 from pgstow.model.storage import Platform
+from pgstow.rules import (
+    IopsRule,
+    PriceTier,
+    StripeRule,
+    ThroughputRule,
+    TypePrice,
+    VolumeRules,
+)
 from pgstow.units import GIB, Bytes, BytesPerSecond
 
-DEFAULT_REGION = "us-east-1"  # whose prices stand where a layout names no region
+# whose prices stand where a layout names no region
+DEFAULT_REGIONS: Mapping[str, str] = {
+    "ec2": "us-east-1",
+    "rds": "us-east-1",
+    "gce": "us-central1",
+    "azure": "eastus",
+}
+DEFAULT_REGION = DEFAULT_REGIONS["ec2"]
 HOURS_A_MONTH = 730  # by which AWS reckons its monthly prices
-
-
-@dataclass(frozen=True, slots=True)
-class PriceTier:
-    """What each IOPS over ``over_iops`` costs a month, up to where the next tier begins."""
-
-    over_iops: float
-    usd: float
-
-
-@dataclass(frozen=True, slots=True)
-class TypePrice:
-    """A type's prices in one region. ``is_included``: it comes with the instance, at no charge."""
-
-    provenance: Provenance
-    usd_per_gib: float | None
-    iops_tiers: tuple[PriceTier, ...] = ()
-    usd_per_mibps: float | None = None
-    is_included: bool = False
-    iops_known_to: float | None = None  # beyond it the price of IOPS is not known; None: all are
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,70 +37,7 @@ class SnapshotPrice:
     provenance: Provenance
     usd_per_gib: float
     archive_usd_per_gib: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IopsRule:
-    """The operations per second a type allows.
-
-    ``included`` come without asking; ``per_gib`` is a baseline that grows with the size;
-    ``per_gib_max`` bounds what may be provisioned. ``is_declared``: no provider, so a layout may
-    say what the disk can do.
-    """
-
-    io_unit_bytes: int
-    is_provisioned: bool = False
-    is_declared: bool = False
-    included: float | None = None
-    min: float | None = None
-    max: float | None = None
-    per_gib: float | None = None
-    per_gib_max: float | None = None
-    base: float = 0.0  # what comes beside ``per_gib``
-    provisioned_from_bytes: Bytes | None = None  # below it nothing may be set; None: always
-
-
-@dataclass(frozen=True, slots=True)
-class ThroughputByIops:
-    """Throughput that follows from the IOPS: ``per_iops`` each, to ``max``."""
-
-    per_iops: BytesPerSecond
-    max: BytesPerSecond
-
-
-@dataclass(frozen=True, slots=True)
-class ThroughputBySize:
-    """The limit of volumes of at most ``to_bytes``."""
-
-    to_bytes: Bytes
-    limit: BytesPerSecond
-
-
-@dataclass(frozen=True, slots=True)
-class ThroughputRule:
-    """The bytes per second a type allows; at most one of the ways to say so is used."""
-
-    is_provisioned: bool = False
-    is_declared: bool = False
-    included: BytesPerSecond | None = None
-    min: BytesPerSecond | None = None
-    max: BytesPerSecond | None = None
-    per_iops_max: BytesPerSecond | None = None
-    per_tib: BytesPerSecond | None = None
-    by_iops: tuple[ThroughputByIops, ...] = ()
-    by_size: tuple[ThroughputBySize, ...] = ()
-    base: float = 0.0  # what comes beside ``per_tib``
-
-
-@dataclass(frozen=True, slots=True)
-class StripeRule:
-    """A provider's own stripe: volumes from ``from_bytes`` on are made of ``members``.
-
-    The type's other rules are then those of one member.
-    """
-
-    from_bytes: Bytes
-    members: int
+    fast_restore_usd_hour: float | None = None  # of one snapshot in one zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +50,14 @@ class BurstRule:
     rate: float | None = None
     rate_per_tib: float | None = None
     rate_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutNitroRule:
+    """On instances that are not built on Nitro: the volumes they take, and what those reach."""
+
+    attached_iops: float
+    reached_iops: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +99,7 @@ class VolumeType:
     mechanics: Mechanics | None = None  # of a hard disk
     snapshot_rule: SnapshotRule | None = None
     stripe_rule: StripeRule | None = None  # where the provider stripes by itself (RDS)
+    without_nitro: WithoutNitroRule | None = None
     holds: Literal["anything", "wal"] = "anything"
     has_volatile_cache: bool = False  # the device says so, and the kernel sends it flushes
     goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
@@ -239,7 +180,19 @@ class VolumeType:
 
     def price_in(self, region: str | None) -> TypePrice | None:
         """The prices of a region; None where they are not known."""
-        return self.prices.get(region or DEFAULT_REGION)
+        return self.prices.get(region or default_region(self.platforms[0]))
+
+    def rules(self, region: str | None = None) -> VolumeRules:
+        """What one volume may be, does and costs in a region."""
+        return VolumeRules(
+            self.name,
+            self.min_size_bytes,
+            self.max_size_bytes,
+            self.size_step_bytes,
+            self.iops_rule,
+            self.throughput_rule,
+            self.price_in(region),
+        )
 
     @property
     def usd_per_gib(self) -> float | None:
@@ -260,6 +213,11 @@ class VolumeType:
         return price.usd_per_mibps if price else None
 
 
+def default_region(platform: str) -> str:
+    """The region whose prices stand where none is named; of local disks none has any."""
+    return DEFAULT_REGIONS.get(platform, DEFAULT_REGION)
+
+
 DiskKind = Literal["nvme", "ssd", "hdd"]
 
 
@@ -278,6 +236,16 @@ class Instance:
     disks: int
     disk_bytes: Bytes | None  # of one of its own disks
     disk_kind: DiskKind | None
+    provenance: Provenance
+    is_nitro: bool | None = None  # built on the Nitro System; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpeed:
+    """Random operations of 4 KiB that all of an instance's own disks do together, in a second."""
+
+    read_iops: float
+    write_iops: float
     provenance: Provenance
 
 

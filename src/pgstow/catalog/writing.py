@@ -5,7 +5,8 @@ from typing import Any
 
 from pgstow.catalog.loading import INSTANCE_PRICES_FILE, PRICES_FILE
 from pgstow.catalog.tables import format_instance_prices, read_instance_prices
-from pgstow.catalog.types import InstancePrice, TypePrice
+from pgstow.catalog.types import InstancePrice
+from pgstow.rules import TypePrice
 from pgstow.toml_file import parse_tables
 
 VolumePrices = Mapping[str, Mapping[str, TypePrice]]  # by region and type

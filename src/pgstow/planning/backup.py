@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from pgstow.model import Goal, InfeasibleError, Layout, Volume, Warning
 from pgstow.planning.candidates import PlanningCatalog, sold
 from pgstow.planning.economics import Access, Margins, gib_bought
+from pgstow.rules import Asked
 from pgstow.units import GIB, Bytes, Iops
 
 _NAME = "backup"
@@ -47,15 +48,16 @@ def backup_volume(base: Layout, goal: Goal, catalog: PlanningCatalog) -> Backup 
         is_offered = not goal.allow_types or shape.type in goal.allow_types
         if not is_offered or shape.type in goal.forbid_types or shape.is_ephemeral:
             continue
-        gib = max(shape.min_gib, -(-gib_bought(shape, size, margins) // 1))
-        if gib <= shape.max_gib:
-            iops = Iops(shape.included_iops) if shape.paid_iops_from == 0 else None
+        gib = gib_bought(shape, size, margins)
+        least = shape.rules.least(Asked(gib * GIB))
+        if least is not None:
+            is_bought = shape.is_iops_provisioned and shape.rules.iops.included is None
             volume = Volume(
                 _NAME,
                 shape.type,
-                Bytes(int(gib) * GIB),
+                Bytes(int(least.size_bytes)),
                 str(PurePosixPath(base.volume(base.postgres.data).mount).parent / _NAME),
-                iops=iops if shape.is_iops_provisioned else None,
+                iops=Iops(least.iops) if is_bought else None,
             )
             usd = catalog.price(volume, base.host).usd_month
             if usd is not None:

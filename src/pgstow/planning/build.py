@@ -1,6 +1,5 @@
 """From a solution in real numbers to a layout that can be bought and mounted."""
 
-import math
 from collections.abc import Container
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -8,7 +7,10 @@ from pathlib import PurePosixPath
 from pgstow.model import Layout, RelationId, Tablespace, Volume
 from pgstow.planning.needs import TEMP, WAL
 from pgstow.planning.problem import Bought, Solution
-from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
+from pgstow.rules import Asked
+from pgstow.units import GIB, Bytes, BytesPerSecond, Iops
+
+_SOLVER = 1e-6  # of a quantity: what the solver may be off by
 
 
 def layout_of(present: Layout, solution: Solution) -> Layout:
@@ -65,18 +67,15 @@ def _names(present: Layout, solution: Solution) -> dict[str, str]:
 
 
 def _volume(bought: Bought, name: str, present: Layout) -> Volume:
-    """Round up to what can be bought, member by member."""
+    """The least that is sold and is enough, member by member."""
     shape, members = bought.shape, bought.shape.stripes
-    size = math.ceil(round(bought.gib / members, 6))
-    iops = math.ceil(round(bought.iops / members, 3))
-    rate = math.ceil(round(bought.bytes_per_s / members / MIB, 3))
-    if shape.is_iops_provisioned and shape.iops_per_gib and iops > shape.included_iops / members:
-        size = max(size, math.ceil(iops / shape.iops_per_gib))
+    size_bytes, iops, rate = _sold(bought)
     provisioned_iops = Iops(iops) if shape.is_iops_provisioned else None
-    provisioned_rate = BytesPerSecond(rate * MIB) if shape.is_throughput_provisioned else None
+    is_rate = shape.rules.throughput.is_provisioned
+    provisioned_rate = BytesPerSecond(rate) if is_rate else None
     if shape.existing is not None:
         same_type = shape.type == shape.existing.type
-        grown_bytes = Bytes(max(size * GIB, shape.existing.size_bytes))
+        grown_bytes = Bytes(max(size_bytes, shape.existing.size_bytes))
         return replace(
             shape.existing,
             type=shape.type,
@@ -95,12 +94,27 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
     return Volume(
         name=name,
         type=shape.type,
-        size_bytes=Bytes(size * GIB),
+        size_bytes=size_bytes,
         mount=str(beside / name),
         iops=provisioned_iops,
         throughput=provisioned_rate,
         stripes=members,
     )
+
+
+def _sold(bought: Bought) -> tuple[Bytes, float, float]:
+    """Size, IOPS and bytes per second of one member, on the provider's grid."""
+    rules, members = bought.shape.rules, bought.shape.stripes
+    has_iops, has_rate = rules.iops.is_provisioned, rules.throughput.is_provisioned
+    asked = Asked(
+        bought.gib / members * GIB * (1 - _SOLVER),
+        bought.iops / members * (1 - _SOLVER) if has_iops else 0.0,
+        bought.bytes_per_s / members * (1 - _SOLVER) if has_rate else 0.0,
+    )
+    least = rules.least(asked)
+    if least is None:
+        raise AssertionError(f"{bought.shape.label} is sold with nothing like {asked}")
+    return Bytes(int(least.size_bytes)), least.iops, least.bytes_per_s
 
 
 def _tablespaces(

@@ -1,15 +1,16 @@
 """Which shapes a plan may use: existing volumes in place, and what the platform sells."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from pgstow.catalog.types import TypePrice, VolumeType
+from pgstow.catalog.types import VolumeType
 from pgstow.model import Goal, HostSpec, Layout, UserError, Volume, Warning
 from pgstow.planning.shapes import Shape
 from pgstow.prediction.predict import PricedCatalog
-from pgstow.units import GIB, MIB, Bytes
+from pgstow.rules import VolumeRules, pieces
+from pgstow.units import GIB, Bytes
 
 _STRIPES = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 _COPIES = 2  # of an unstriped type: one for the WAL, one for what is cold
@@ -17,7 +18,6 @@ _COPIES = 2  # of an unstriped type: one for the WAL, one for what is cold
 # snapshot for that, Azure too where Ultra disks or Premium SSD v2 are concerned.
 _CHANGES_TYPE = ("ec2",)
 _HDD_RANDOM_IO_BYTES = 1024 * 1024  # what a random I/O of st1 or sc1 counts (EBS user guide)
-_FIRST_TIER_IOPS = 32_000  # io2 is cheaper beyond; such volumes are not proposed
 _Z99 = 2.3263  # standard normal quantile of 0.99
 
 
@@ -54,8 +54,11 @@ class PlanningCatalog(PricedCatalog, Protocol):
     def memory_bytes(self, host: HostSpec) -> Bytes | None:
         """The host's memory; None: not known."""
 
-    def as_sold(self, name: str, size_bytes: Bytes) -> VolumeType:
-        """A type with the limits that it has at a size, where the provider stripes by itself."""
+    def rules(self, name: str, host: HostSpec) -> tuple[VolumeRules, ...]:
+        """What a volume of a type may be on a host, by size where the provider stripes by itself.
+
+        The first are the rules of the smallest.
+        """
 
     def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
         """How many disks of its own the host has that are no hard disks, and the size of each."""
@@ -93,17 +96,17 @@ def candidates(
         if host.platform in _CHANGES_TYPE:
             keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
         for kind in keeping.values():
-            shape = shape_of(kind, volume.stripes, host.region, volume)
+            shape = shape_of(kind, catalog.rules(kind.name, host)[0], volume.stripes, volume)
             if shape is not None:
                 shapes.append(shape)
     for kind in offered:
         for stripes in _STRIPES if kind.name == "gp3" else (1, 2, 4):
             if stripes <= goal.max_stripes:
-                copies = _COPIES if stripes == 1 else 1
+                rules = catalog.rules(kind.name, host)[0]
                 shapes += [
                     shape
-                    for copy in range(copies)
-                    if (shape := shape_of(kind, stripes, host.region, None, copy)) is not None
+                    for copy in range(_COPIES if stripes == 1 else 1)
+                    if (shape := shape_of(kind, rules, stripes, None, copy)) is not None
                 ]
     shapes += [
         replace(shape, key=f"{shape.key}@{name}", name=name)
@@ -155,18 +158,21 @@ def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> li
     for name in wanted:
         if name in goal.forbid_types or (goal.allow_types and name not in goal.allow_types):
             continue
-        for stripes in sorted({1, min(disks, goal.max_stripes)}):
-            shape = shape_of(kinds[name], stripes, present.host.region, None)
-            if shape is not None:
-                gib = disk_bytes // GIB * stripes
-                shapes.append(replace(shape, min_gib=gib, max_gib=gib))
+        size = Bytes(disk_bytes // GIB * GIB)
+        rules = catalog.rules(name, present.host)[0]
+        rules = replace(rules, min_bytes=size, max_bytes=size, step_bytes=Bytes(GIB))
+        shapes += [
+            shape
+            for stripes in sorted({1, min(disks, goal.max_stripes)})
+            if (shape := shape_of(kinds[name], rules, stripes, None)) is not None
+        ]
     return shapes
 
 
 def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[Shape, ...]:
     """One new volume of each type whose price is known on a host."""
     shapes = [
-        shape_of(kind, 1, host.region, None)
+        shape_of(kind, catalog.rules(kind.name, host)[0], 1, None)
         for kind in catalog.types(host.platform)
         if not kind.is_local
     ]
@@ -191,54 +197,30 @@ def in_place_groups(shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def shape_of(
-    kind: VolumeType, stripes: int, region: str | None, existing: Volume | None, copy: int = 0
+    kind: VolumeType,
+    rules: VolumeRules,
+    stripes: int,
+    existing: Volume | None,
+    copy: int = 0,
 ) -> Shape | None:
     """One shape; None where its price is unknown or the existing volume does not fit the type."""
-    price = kind.price_in(region)
-    if price is None or (price.usd_per_gib is None and not price.is_included):
-        return None
-    smallest = (kind.min_size_bytes or GIB) / GIB
-    largest = (kind.max_size_bytes or 65_536 * GIB) / GIB
     if existing is not None:
-        held = existing.size_bytes / GIB
-        if held > largest:
+        held = max(existing.size_bytes, rules.min_bytes or 0)
+        if rules.max_bytes is not None and held > rules.max_bytes:
             return None
-        smallest = max(smallest, held)
-    if kind.iops_per_gib and kind.min_iops:
-        # below this size gp2's floor of 100 IOPS would make the rule non-linear
-        smallest = max(smallest, math.ceil(kind.min_iops / kind.iops_per_gib))
-    iops = _iops(kind, price)
-    if iops is None:
+        rules = replace(rules, min_bytes=Bytes(held))
+    rules = _first_tier(rules)
+    if not pieces(rules):
         return None
-    included, most = iops
-    paid_from = price.iops_tiers[0].over_iops if price.iops_tiers else 0.0
     latency = kind.latency
     way_us, most_way_us = (
         (kind.mechanics.mean_us, kind.mechanics.most_us) if kind.mechanics else (0.0, 0.0)
     )
-    rate, rate_most = _throughput(kind)
-    if kind.provisioned_throughput and price.usd_per_mibps is None:
-        rate_most = rate  # what has no known price is not proposed
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
     return Shape(
         key=name,
-        type=kind.name,
+        rules=rules,
         stripes=stripes,
-        min_gib=smallest * stripes,
-        max_gib=largest * stripes,
-        included_iops=included * stripes,
-        paid_iops_from=paid_from * stripes,
-        max_iops=_finite(most) * stripes,
-        iops_per_gib=kind.iops_per_gib_max or kind.iops_per_gib,
-        is_iops_provisioned=kind.provisioned_iops,
-        included_bytes_per_s=rate * stripes,
-        max_bytes_per_s=rate_most * stripes,
-        bytes_per_s_per_gib=kind.throughput_per_gib,
-        bytes_per_s_per_iops=kind.throughput_per_iops_max or _by_iops(kind),
-        is_throughput_provisioned=kind.provisioned_throughput,
-        usd_per_gib=price.usd_per_gib or 0.0,
-        usd_per_iops=price.iops_tiers[0].usd if price.iops_tiers else 0.0,
-        usd_per_mibps=price.usd_per_mibps or 0.0,
         read_us=_mean(latency.read_us_p50, latency.read_us_p99) + way_us,
         write_us=_mean(latency.write_us_p50, latency.write_us_p99) + way_us,
         read_us_p99=latency.read_us_p99 + most_way_us,
@@ -253,15 +235,24 @@ def shape_of(
     )
 
 
-def _iops(kind: VolumeType, price: TypePrice) -> tuple[float, float] | None:
-    """IOPS included and at most of one member; None: it needs some whose price is not known."""
-    included = kind.included_iops if kind.included_iops is not None else kind.min_iops or 0.0
-    most = min(kind.max_iops or math.inf, _FIRST_TIER_IOPS if kind.usd_per_iops else math.inf)
-    if kind.name == "gp3":
-        most = kind.max_iops or most
-    if kind.provisioned_iops and not price.iops_tiers:
-        return None if kind.included_iops is None else (included, included)
-    return included, min(most, price.iops_known_to or math.inf)
+def _first_tier(rules: VolumeRules) -> VolumeRules:
+    """IOPS at their first price only: a price that falls makes no bound that is close to it.
+
+    Of io2 that is up to 32,000 of each member, which a stripe of four takes to 128,000.
+    """
+    price = rules.price
+    if price is None or len(price.iops_tiers) < 2:
+        return rules
+    known = min(rules.known_iops, price.iops_tiers[1].over_iops)
+    return replace(rules, price=replace(price, iops_known_to=known))
+
+
+def holding(shapes: tuple[Shape, ...], gib: Mapping[str, float]) -> tuple[Shape, ...]:
+    """The shapes with what lies now on the volumes that they keep, by name."""
+    return tuple(
+        shape if shape.existing is None else replace(shape, holds_gib=gib.get(shape.existing.name))
+        for shape in shapes
+    )
 
 
 def failure_rate(of_one: float | None, members: int) -> float | None:
@@ -271,28 +262,6 @@ def failure_rate(of_one: float | None, members: int) -> float | None:
     0.007976
     """
     return None if of_one is None else 1 - (1 - of_one) ** members
-
-
-def _throughput(kind: VolumeType) -> tuple[float, float]:
-    """Bytes per second included and at most, of one member.
-
-    gp2's step with its size is taken at its lower level: a plan never counts on the higher.
-    """
-    if kind.throughput_rule.by_size:
-        lowest = min(step.limit for step in kind.throughput_rule.by_size)
-        return lowest, lowest
-    most = _finite(kind.max_throughput)
-    return kind.included_throughput or 0.0, most
-
-
-def _by_iops(kind: VolumeType) -> float | None:
-    pieces = kind.throughput_rule.by_iops
-    return min(piece.per_iops for piece in pieces) if pieces else None
-
-
-def _finite(limit: float | None) -> float:
-    """A limit for the programme; what has none gets one that never binds."""
-    return min(limit if limit is not None else math.inf, 100_000 * MIB)
 
 
 def _mean(p50: float, p99: float) -> float:

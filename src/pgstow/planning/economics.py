@@ -47,23 +47,17 @@ class Margins:
 def gib_bought(shape: Shape, access: Access, margins: Margins) -> float:
     """The space that has to be bought: for what is stored, or for the I/O that comes with it."""
     iops, rate = _gross(shape, access, margins)
-    bought = access.gib / (1 - margins.free_space)
-    if shape.iops_per_gib:
-        bought = max(bought, iops / shape.iops_per_gib)
-    if shape.bytes_per_s_per_gib:
-        bought = max(bought, rate / shape.bytes_per_s_per_gib)
-    return bought
+    return shape.rules.gib_for(access.gib / (1 - margins.free_space), iops, rate)
 
 
 def usd_month(shape: Shape, access: Access, margins: Margins) -> float:
     """What a relation's space and I/O cost a month, beyond what is included."""
     iops, rate = _gross(shape, access, margins)
-    usd = gib_bought(shape, access, margins) * shape.usd_per_gib
-    if shape.is_iops_provisioned:
-        usd += iops * shape.usd_per_iops
-    if shape.is_throughput_provisioned:
-        usd += rate / MIB * shape.usd_per_mibps
-    return usd
+    return (
+        gib_bought(shape, access, margins) * shape.usd_per_gib
+        + iops * shape.usd_per_iops
+        + rate / MIB * shape.usd_per_mibps
+    )
 
 
 def break_even(one: Shape, other: Shape, access: Access, margins: Margins) -> float | None:
@@ -104,9 +98,5 @@ def _kink(shape: Shape, access: Access, margins: Margins) -> float:
     """The density from which the I/O, not what is stored, says how much space is bought."""
     stored = 1.0 / (1 - margins.free_space)
     iops, rate = _gross(shape, access.at_density(1.0), margins)
-    needed = 0.0
-    if shape.iops_per_gib:
-        needed = max(needed, iops / shape.iops_per_gib)
-    if shape.bytes_per_s_per_gib:
-        needed = max(needed, rate / shape.bytes_per_s_per_gib)
+    needed = shape.rules.gib_for(0.0, iops, rate)
     return stored / needed if needed > 0 else math.inf

@@ -14,7 +14,7 @@ from pgstow.planning.pins import Pins
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.search import Found, Planner
 from pgstow.planning.shapes import Shape
-from pgstow.units import GIB, MIB, Bytes
+from pgstow.units import MIB
 
 
 def managed_candidates(
@@ -39,7 +39,7 @@ def managed_candidates(
         if not _is_offered(kind.name, data, goal):
             continue
         if kind.holds == "wal":
-            log = shape_of(kind, 1, present.host.region, None)
+            log = shape_of(kind, catalog.rules(kind.name, present.host)[0], 1, None)
             if log is not None:
                 shapes.append(_kept(log, present))
             continue
@@ -62,33 +62,12 @@ def _is_offered(name: str, data: Volume, goal: Goal) -> bool:
 def _in_place(name: str, data: Volume, present: Layout, catalog: PlanningCatalog) -> list[Shape]:
     """One type below and above the size at which it is striped."""
     kind = catalog.volume_type(name)
-    from_bytes = kind.stripe_rule.from_bytes if kind.stripe_rule is not None else None
-    whole = shape_of(kind, 1, present.host.region, data)
-    if whole is None:
-        return []
-    if from_bytes is None:
-        return [whole]
     found = []
-    if data.size_bytes < from_bytes:
-        small = replace(whole, max_gib=from_bytes / GIB - 1)
-        provisioned_from = kind.iops_rule.provisioned_from_bytes
-        if provisioned_from is not None and provisioned_from >= from_bytes:
-            small = replace(
-                small,
-                is_iops_provisioned=False,
-                max_iops=small.included_iops,
-                iops_per_gib=None,
-                is_throughput_provisioned=False,
-                max_bytes_per_s=small.included_bytes_per_s,
-                bytes_per_s_per_iops=None,
-            )
-        if small.min_gib <= small.max_gib:
-            found.append(small)
-    striped = catalog.as_sold(name, Bytes(max(from_bytes, data.size_bytes)))
-    large = shape_of(striped, 1, present.host.region, data)
-    if large is not None:
-        least = max(large.min_gib, from_bytes / GIB)
-        found.append(replace(large, key=f"{large.key}, striped", min_gib=least))
+    for number, rules in enumerate(catalog.rules(name, present.host)):
+        shape = shape_of(kind, rules, 1, data)
+        if shape is not None:
+            key = f"{shape.key}, striped" if number else shape.key
+            found.append(replace(shape, key=key))
     return found
 
 
@@ -153,7 +132,7 @@ def managed_warnings(
     unknown = [
         kind.name
         for kind in catalog.types("rds")
-        if shape_of(kind, 1, present.host.region, None) is None
+        if shape_of(kind, catalog.rules(kind.name, present.host)[0], 1, None) is None
     ]
     if unknown:
         warnings.append(

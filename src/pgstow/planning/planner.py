@@ -18,9 +18,10 @@ from pgstow.model import (
     Warning,
 )
 from pgstow.planning.backup import Backup, backup_apart, backup_volume, backup_warnings, with_backup
-from pgstow.planning.candidates import PlanningCatalog, candidates
+from pgstow.planning.candidates import PlanningCatalog, candidates, holding
 from pgstow.planning.evidence import evidence
 from pgstow.planning.growth import Growth, grown, growth_needed, growth_warnings
+from pgstow.planning.held import held_gib
 from pgstow.planning.in_place import why_moving
 from pgstow.planning.instances import (
     Offer,
@@ -146,6 +147,8 @@ class Case:
         else:
             shapes = candidates(base, goal, self.catalog, pins.new_volumes)
         shapes = tuple(shape.on(self.predictor.overhead) for shape in shapes)
+        demands = demands_of(profile, workload)
+        shapes = holding(shapes, held_gib(profile, demands, workload))
         backup = self.backup
         left = goal if backup is None else _without(goal, backup.usd_month)
         return Planner(
@@ -157,7 +160,7 @@ class Case:
             workload=workload,
             shapes=shapes,
             cap=self.catalog.host_cap(base.host),
-            demands=demands_of(profile, workload),
+            demands=demands,
             allowed=allowed(profile, goal, shapes, pins),
         )
 

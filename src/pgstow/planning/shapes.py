@@ -4,34 +4,17 @@ from dataclasses import dataclass, replace
 
 from pgstow.model import Volume
 from pgstow.prediction import HostOverhead
+from pgstow.rules import VolumeRules
+from pgstow.units import GIB
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A type with its number of stripes. All limits and sizes are of the whole array.
-
-    IOPS may be up to ``max_iops`` and up to ``iops_per_gib`` × size; ``included_iops`` are there at
-    once. Throughput likewise, up to ``bytes_per_s_per_iops`` × IOPS. Latencies are means.
-    """
+    """A type with its number of stripes. The rules are of one member; latencies are means."""
 
     key: str
-    type: str
+    rules: VolumeRules
     stripes: int
-    min_gib: float
-    max_gib: float
-    included_iops: float
-    paid_iops_from: float  # above these each costs usd_per_iops; io1 and io2 have none free
-    max_iops: float
-    iops_per_gib: float | None  # None: no ratio binds
-    is_iops_provisioned: bool  # False: the type's IOPS follow from its size
-    included_bytes_per_s: float
-    max_bytes_per_s: float
-    bytes_per_s_per_gib: float | None
-    bytes_per_s_per_iops: float | None
-    is_throughput_provisioned: bool
-    usd_per_gib: float
-    usd_per_iops: float
-    usd_per_mibps: float
     read_us: float
     write_us: float
     read_us_p99: float
@@ -40,16 +23,62 @@ class Shape:
     is_ephemeral: bool = False
     is_hdd: bool = False
     existing: Volume | None = None
+    holds_gib: float | None = None  # what lies on the existing volume; None: not known
     name: str | None = None  # of a new volume whose name is wanted
     annual_failure_rate: float | None = None  # of the whole array; None: not known
     is_for_wal: bool = False  # it holds the WAL and nothing else
     goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
+
+    @property
+    def type(self) -> str:
+        """The volume type."""
+        return self.rules.type
+
+    @property
+    def min_gib(self) -> float:
+        """The least size of the whole array."""
+        return (self.rules.min_bytes or 0) / GIB * self.stripes
+
+    @property
+    def max_gib(self) -> float:
+        """The most of the whole array; what has no limit gets one that never binds."""
+        most = self.rules.max_bytes
+        return (65_536.0 if most is None else most / GIB) * self.stripes
+
+    @property
+    def is_iops_provisioned(self) -> bool:
+        """False: the IOPS follow from the type and its size."""
+        return self.rules.iops.is_provisioned
+
+    @property
+    def usd_per_gib(self) -> float:
+        """The price of one more GiB."""
+        return self.rules.usd_per_gib
+
+    @property
+    def usd_per_iops(self) -> float:
+        """The price of one more IOPS that is bought, in the first tier."""
+        return self.rules.usd_per_iops
+
+    @property
+    def usd_per_mibps(self) -> float:
+        """The price of one more MiB/s that is bought."""
+        return self.rules.usd_per_mibps
 
     def on(self, host: HostOverhead) -> "Shape":
         """With what a host was measured to add: to a read, and to a flush of the WAL, which are all
         that a transaction waits for."""
         flush_us = self.write_us + host.wal_sync_us + host.handover_us
         return replace(self, read_us=self.read_us + host.read_us, write_us=flush_us)
+
+    def kept_gib(self, free_space: float) -> float:
+        """How much may lie on an existing volume that keeps its size: a plan leaves free what it
+        buys, and does not make fuller what was fuller before. 0: it is as a new one."""
+        if self.existing is None or self.holds_gib is None:
+            return 0.0
+        held = self.existing.size_bytes / GIB * self.stripes
+        is_fuller = (1 - free_space) * held < self.holds_gib <= held
+        return self.holds_gib if is_fuller else 0.0
 
     @property
     def label(self) -> str:

@@ -1,11 +1,13 @@
 """The part of the programme that is about volumes: their variables, their types' rules, their rows.
 
-Columns 4 c + (0..3) are y, whole GiB of a member, thousands of IOPS and MiB/s of shape c. The rows
-of uses come first, in the order that :class:`UseRows` names; the rules follow.
+Columns 4 c + (0..3) are y, whole GiB of a member, thousands of IOPS and MiB/s of shape c. Where
+what is sold is no convex set, it is in pieces of which one is bought: each has four such columns
+of its own further on, and the shape's are their sums. The rows of uses come first, in the order
+that :class:`UseRows` names; the rules follow.
 """
 
-import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 import highspy
 import numpy as np
@@ -22,6 +24,8 @@ from pgstow.planning.placement.problem import (
     Sizes,
 )
 from pgstow.planning.shapes import Shape
+from pgstow.rules import Asked, Linear, Piece, Sold, pieces
+from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
 
 INFINITY = highspy.kHighsInf
@@ -150,22 +154,14 @@ def sizing(
     ``totals`` (shapes × USES) bound what could ever lie on each shape, for the rows that link.
     """
     programme = Programme()
-    for shape in problem.shapes:
-        programme.column(_fixed_usd(shape, problem), 0.0, 1.0, integer=integer)
-        # a member is bought in whole GiB: as integers, rounding costs nothing afterwards
-        programme.column(
-            shape.usd_per_gib * shape.stripes, 0.0, shape.max_gib / shape.stripes, integer=integer
-        )
-        iops_usd = shape.usd_per_iops * 1000 if shape.is_iops_provisioned else 0.0
-        programme.column(iops_usd, 0.0, shape.max_iops / 1000)
-        programme.column(
-            shape.usd_per_mibps if shape.is_throughput_provisioned else 0.0,
-            0.0,
-            shape.max_bytes_per_s / MIB,
-        )
+    every = [list(_offers(shape, problem)) for shape in problem.shapes]
+    for shape, offers in zip(problem.shapes, every, strict=True):
+        is_one = len(offers) == 1
+        usd = _usd(shape, offers[0].piece.usd_month) if is_one else Linear()
+        _columns(programme, shape, usd, _new_usd(shape, problem), integer=integer and is_one)
     _use_rows(programme, problem, rows, base, totals)
-    for c, shape in enumerate(problem.shapes):
-        _rules(programme, shape, COLUMNS_OF_SHAPE * c)
+    for c, (shape, offers) in enumerate(zip(problem.shapes, every, strict=True)):
+        _rules(programme, shape, offers, c, integer=integer)
     ys = {COLUMNS_OF_SHAPE * c: 1.0 for c in range(len(problem.shapes))}
     programme.row(ys, 0.0, float(problem.max_volumes))
     for group in problem.groups:
@@ -173,14 +169,46 @@ def sizing(
     return programme
 
 
-def _fixed_usd(shape: Shape, problem: PlacementProblem) -> float:
-    """What y costs: the mark of a new volume, less what is included in the prices of p and t."""
-    fixed = problem.new_volume_usd if shape.existing is None else 0.0
-    if shape.is_iops_provisioned:
-        fixed -= shape.usd_per_iops * shape.paid_iops_from
-    if shape.is_throughput_provisioned:
-        fixed -= shape.usd_per_mibps * shape.included_bytes_per_s / MIB
-    return fixed
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """One piece of what is sold; ``room_gib``: how much more may lie there than on a new volume."""
+
+    piece: Piece
+    room_gib: float = 0.0
+
+
+def _offers(shape: Shape, problem: PlacementProblem) -> Iterator[_Offer]:
+    """What is sold of a shape, and an existing volume as it is, where that may stay fuller."""
+    kept = shape.kept_gib(problem.free_space)
+    for piece in pieces(shape.rules):
+        yield _Offer(piece)
+        if kept:
+            same = replace(piece, max_gib=piece.min_gib)
+            if same.min_gib * shape.stripes * (1 - problem.free_space) < kept:
+                room = kept - same.min_gib * shape.stripes * (1 - problem.free_space)
+                yield _Offer(same, room)
+
+
+def _new_usd(shape: Shape, problem: PlacementProblem) -> float:
+    """The mark of a new volume."""
+    return problem.new_volume_usd if shape.existing is None else 0.0
+
+
+def _usd(shape: Shape, one: Linear) -> Linear:
+    """A price of one member as the whole array's, for GiB of a member, thousands of IOPS, MiB/s."""
+    return Linear(one.constant * shape.stripes, one.gib * shape.stripes, one.iops * 1000, one.mibps)
+
+
+def _columns(
+    programme: Programme, shape: Shape, usd: Linear, new_usd: float, *, integer: bool
+) -> int:
+    """Add the four variables of a shape or of one of its pieces; the first one's number."""
+    first = programme.column(usd.constant + new_usd, 0.0, 1.0, integer=integer)
+    # a member is bought in whole GiB: as integers, rounding costs nothing afterwards
+    programme.column(usd.gib, 0.0, shape.max_gib / shape.stripes, integer=integer)
+    programme.column(usd.iops, 0.0, INFINITY)
+    programme.column(usd.mibps, 0.0, INFINITY)
+    return first
 
 
 def _use_rows(
@@ -212,59 +240,83 @@ def _use_rows(
                 programme.row({COLUMNS_OF_SHAPE * c: -float(totals[c, use])}, -INFINITY, 0.0)
 
 
-def _rules(programme: Programme, shape: Shape, first: int) -> None:
+def _rules(
+    programme: Programme,
+    shape: Shape,
+    offers: list[_Offer],
+    c: int,
+    *,
+    integer: bool,
+) -> None:
     """The type's own rules between size (GiB), IOPS (thousands) and throughput (MiB/s)."""
+    mine = COLUMNS_OF_SHAPE * c
+    if len(offers) == 1:
+        _bounds(programme, shape, offers[0].piece, mine)
+        return
+    firsts = []
+    for offer in offers:
+        usd = _usd(shape, offer.piece.usd_month)
+        first = _columns(programme, shape, usd, 0.0, integer=integer)
+        _bounds(programme, shape, offer.piece, first)
+        if offer.room_gib:  # in the row of what lies on the shape
+            programme.entries(np.array([c]), np.array([first + Y]), [-offer.room_gib])
+        firsts.append(first)
+    for column in range(COLUMNS_OF_SHAPE):
+        parts = {first + column: -1.0 for first in firsts}
+        programme.row({mine + column: 1.0, **parts}, 0.0, 0.0)
+
+
+def _bounds(programme: Programme, shape: Shape, piece: Piece, first: int) -> None:
+    """A piece's ranges and bounds, all times y."""
     y, n, p, t = (first + column for column in (Y, N, P, T))
-    stripes = float(shape.stripes)
-    add = programme.row
-    add({n: stripes, y: -shape.min_gib}, 0.0, INFINITY)
-    add({n: stripes, y: -shape.max_gib}, -INFINITY, 0.0)
-    add({p: 1.0, y: -shape.max_iops / 1000}, -INFINITY, 0.0)
-    add({t: 1.0, y: -shape.max_bytes_per_s / MIB}, -INFINITY, 0.0)
-    included = shape.included_iops / 1000
-    if shape.is_iops_provisioned:
-        add({p: 1.0, y: -included}, 0.0, INFINITY)
-    if shape.iops_per_gib is not None:
-        # what is included comes with any size
-        free = -included if shape.is_iops_provisioned else 0.0
-        add({p: 1.0, n: -shape.iops_per_gib / 1000 * stripes, y: free}, -INFINITY, 0.0)
-    if shape.is_throughput_provisioned:
-        add({t: 1.0, y: -shape.included_bytes_per_s / MIB}, 0.0, INFINITY)
-    if shape.bytes_per_s_per_iops is not None:
-        add({t: 1.0, p: -shape.bytes_per_s_per_iops * 1000 / MIB}, -INFINITY, 0.0)
-    if shape.bytes_per_s_per_gib is not None:
-        add({t: 1.0, n: -shape.bytes_per_s_per_gib / MIB * stripes}, -INFINITY, 0.0)
+    stripes, add = float(shape.stripes), programme.row
+    for column, low, high in (
+        (n, piece.min_gib, min(piece.max_gib, shape.max_gib / stripes)),
+        (p, piece.min_iops / 1000 * stripes, piece.max_iops / 1000 * stripes),
+        (t, piece.min_mibps * stripes, piece.max_mibps * stripes),
+    ):
+        if low > 0:
+            add({column: 1.0, y: -low}, 0.0, INFINITY)
+        add({column: 1.0, y: -high}, -INFINITY, 0.0)
+    for bound in piece.bounds:
+        entries = {
+            y: bound.constant * stripes,
+            n: bound.gib * stripes,
+            p: bound.iops * 1000,
+            t: bound.mibps,
+        }
+        add({key: value for key, value in entries.items() if value}, 0.0, INFINITY)
 
 
 def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float] | None:
-    """The least of shape ``c`` that bears a load (USES), and its price; None where none does.
+    """The cheapest of shape ``c`` that bears a load (USES), and its price; None where none does.
 
-    Throughput bounds IOPS from below, and both the size: nothing is gained by more than that.
+    Sizes are whole GiB of each member; IOPS and throughput any, as in the programme.
     """
-    shape, used = problem.shapes[c], problem.used
-    mibps, kiops = load[BYTES] / used, load[IOPS] / used
-    gib = max(load[GIB] / (1 - problem.free_space), shape.min_gib)
-    included = shape.included_iops / 1000 if shape.is_iops_provisioned else 0.0
-    if shape.is_throughput_provisioned:
-        mibps = max(mibps, shape.included_bytes_per_s / MIB)
-    if shape.bytes_per_s_per_iops is not None:
-        kiops = max(kiops, mibps * MIB / (shape.bytes_per_s_per_iops * 1000))
-    kiops = max(kiops, included)
-    if shape.iops_per_gib is not None:
-        gib = max(gib, (kiops - included) * 1000 / shape.iops_per_gib)
-    if shape.bytes_per_s_per_gib is not None:
-        gib = max(gib, mibps * MIB / shape.bytes_per_s_per_gib)
-    gib = math.ceil(gib / shape.stripes - _ROUNDING) * shape.stripes
-    limits = (shape.max_gib, shape.max_iops / 1000, shape.max_bytes_per_s / MIB)
-    if any(
-        wanted > limit * (1 + _ROUNDING)
-        for wanted, limit in zip((gib, kiops, mibps), limits, strict=True)
-    ):
-        return None
-    usd = _fixed_usd(shape, problem) + shape.usd_per_gib * gib
-    usd += shape.usd_per_iops * 1000 * kiops if shape.is_iops_provisioned else 0.0
-    usd += shape.usd_per_mibps * mibps if shape.is_throughput_provisioned else 0.0
-    return Sizes(c, float(gib), float(kiops), float(mibps)), float(usd)
+    shape, members = problem.shapes[c], problem.shapes[c].stripes
+    iops, rate = load[IOPS] / problem.used * 1000, load[BYTES] / problem.used * MIB
+    gib = load[GIB] / (1 - problem.free_space)
+    tries = [gib]
+    if load[GIB] <= shape.kept_gib(problem.free_space):
+        tries.append(0.0)  # as large as it is
+    best: tuple[Sizes, float] | None = None
+    for asked_gib in tries:
+        asked = Asked(asked_gib / members * BYTES_OF_GIB, iops / members, rate / members)
+        one = shape.rules.least(asked, is_whole=False)
+        usd = None if one is None else shape.rules.usd_month(one)
+        if one is None or usd is None or (asked_gib < gib and not _is_kept(shape, one)):
+            continue
+        total = _new_usd(shape, problem) + usd * members
+        if best is None or total < best[1]:
+            has = (one.size_bytes / BYTES_OF_GIB, one.iops / 1000, one.bytes_per_s / MIB)
+            best = Sizes(c, *(float(each * members) for each in has)), total
+    return best
+
+
+def _is_kept(shape: Shape, one: Sold) -> bool:
+    """Whether an existing volume stays as large as it is."""
+    step = shape.rules.step_bytes or 1
+    return one.size_bytes < (shape.rules.min_bytes or 0) + step
 
 
 def keeps_shared(problem: PlacementProblem, load: Floats) -> bool:

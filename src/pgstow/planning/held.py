@@ -1,0 +1,21 @@
+"""What lies on each volume now, in the sizes that are planned for."""
+
+from pgstow.model import Profile
+from pgstow.planning.needs import base_gib, wal_gib
+from pgstow.planning.problem import SIZE, Demands
+from pgstow.prediction import Workload
+from pgstow.units import GIB
+
+
+def held_gib(profile: Profile, demands: Demands, workload: Workload) -> dict[str, float]:
+    """GiB by volume: relations, the data directory, the WAL, a minute of temporary files."""
+    place = profile.layout.postgres
+    held = dict.fromkeys(demands.volumes, 0.0)
+    for home, size in zip(demands.home.tolist(), demands.demand[:, SIZE].tolist(), strict=True):
+        held[demands.volumes[home]] += size
+    held[place.data] += base_gib()
+    held[place.wal] += wal_gib(profile)
+    if workload.temp_bytes > 0:
+        spilled = workload.temp_bytes * workload.transactions_per_second * 60 / GIB
+        held[place.temp[0] if place.temp else place.data] += max(1.0, spilled)
+    return held

@@ -129,13 +129,16 @@ def format_rate(rate: float) -> str:
 def format_exact_size(size: int) -> str:
     """Write a size so that :func:`parse_size` gives the same bytes back, for files.
 
-    >>> format_exact_size(500 * 1024**3), format_exact_size(1025)
-    ('500GiB', '1025B')
+    >>> format_exact_size(500 * 1024**3), format_exact_size(1025), format_exact_size(118 * 10**9)
+    ('500GiB', '1025B', '118GB')
     """
-    for unit, factor in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
-        if size >= factor and size % factor == 0:
-            return f"{size // factor}{unit}"
-    return f"{size}B"
+    ways = [
+        f"{size // factor}{unit}"
+        for unit, factor in _SIZE_UNITS.items()
+        if size >= factor and size % factor == 0
+    ]
+    # a decimal unit where a binary one would be longer by some digits
+    return min(ways, key=lambda text: len(text) + (0 if "i" in text else 2), default=f"{size}B")
 
 
 def format_duration(seconds: float) -> str:

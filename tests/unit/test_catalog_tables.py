@@ -44,6 +44,7 @@ def instances(draw: st.DrawFn) -> Instance:
         disk_bytes=Bytes(draw(st.integers(1, 10**5)) * 10**9) if disks else None,
         disk_kind=draw(st.sampled_from(["nvme", "ssd", "hdd"])) if disks else None,
         provenance=FACTS,
+        is_nitro=draw(st.sampled_from([True, False, None])),
     )
 
 
@@ -156,3 +157,28 @@ def test_a_date_without_a_day_is_not_taken_for_older_than_it_is(day: date) -> No
     assert latest_day(day.isoformat()) == day
     assert latest_day(f"{day:%Y-%m}") >= day
     assert latest_day(f"{day:%Y}") == date(day.year, 12, 31)
+
+
+def test_disks_of_instances_do_what_aws_says(catalog: Catalog) -> None:
+    """The instance types guide's own figures; of those it does not state there are none."""
+    speeds = catalog.disk_speeds
+    assert (speeds["i3en.xlarge"].read_iops, speeds["i3en.xlarge"].write_iops) == (85_000, 65_000)
+    assert (speeds["i4i.32xlarge"].read_iops, speeds["m9gd.large"].write_iops) == (3.2e6, 21_802)
+    assert "x1e.xlarge" not in speeds
+    assert "second hand" in speeds["g5.xlarge"].provenance.source
+    for name, one in speeds.items():
+        instance = catalog.instance(name)
+        assert instance.disks and instance.disk_kind == "nvme", name
+        assert one.read_iops > one.write_iops > 1000, name
+    host = HostSpec("ec2", "us-east-1", "i4i.8xlarge")
+    assert catalog.disk_speed(host) == speeds["i4i.8xlarge"]
+    assert catalog.rules("instance-store", host)[0].iops.included == 220_000  # writes of one
+    assert catalog.disk_speed(HostSpec("ec2", "us-east-1", "r6i.large")) is None
+    assert catalog.disk_speed(HostSpec("local")) is None
+
+
+def test_which_instances_are_nitro_is_known(catalog: Catalog) -> None:
+    every = {one.is_nitro for one in catalog.instances.values()}
+    assert every == {True, False}
+    assert catalog.instance("r6i.metal").is_nitro
+    assert not catalog.instance("m4.16xlarge").is_nitro

@@ -38,23 +38,27 @@ def as_sold(kind: VolumeType, volume: Volume) -> VolumeType:
     return kind if count == 1 else _whole(kind)
 
 
-def ways(kind: VolumeType, region: str | None) -> tuple[VolumeRules, ...]:
-    """The rules of a type by size: below that from which the provider stripes, and from it on."""
+def by_size(kind: VolumeType) -> tuple[VolumeType, VolumeType]:
+    """A type below the size from which the provider stripes, and from it on: all members' rules."""
     rule = kind.stripe_rule
     if rule is None:
-        return (kind.rules(region),)
-    step = kind.size_step_bytes or 1
-    below = replace(kind.rules(region), max_bytes=Bytes(rule.from_bytes - step))
+        return kind, kind
+    small = replace(kind, max_size_bytes=Bytes(rule.from_bytes - (kind.size_step_bytes or 1)))
     early = kind.iops_rule.provisioned_from_bytes
     if early is not None and early >= rule.from_bytes:  # nothing may be set there
-        below = replace(
-            below,
-            iops=replace(below.iops, is_provisioned=False, max=None, per_gib_max=None),
-            throughput=replace(below.throughput, is_provisioned=False, max=None, per_iops_max=None),
-        )
-    whole = _whole(kind).rules(region)
+        iops = replace(kind.iops_rule, is_provisioned=False, max=None, per_gib_max=None)
+        rate = replace(kind.throughput_rule, is_provisioned=False, max=None, per_iops_max=None)
+        small = replace(small, iops_rule=iops, throughput_rule=rate)
     least = max(rule.from_bytes, kind.min_size_bytes or 0)
-    return below, replace(whole, min_bytes=Bytes(least))
+    return small, replace(_whole(kind), min_size_bytes=Bytes(least))
+
+
+def ways(kind: VolumeType, region: str | None) -> tuple[VolumeRules, ...]:
+    """The rules of a type by size: below that from which the provider stripes, and from it on."""
+    small, large = by_size(kind)
+    if kind.stripe_rule is None:
+        return (kind.rules(region),)
+    return small.rules(region), large.rules(region)
 
 
 def _whole(kind: VolumeType) -> VolumeType:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 catalog_app = typer.Typer(help="Show volume types, instances, limits and prices.")
 app.add_typer(catalog_app, name="catalog")
 
-Region = Annotated[str, typer.Option("--region", help="Region of the prices.")]
+Region = Annotated[
+    str,
+    typer.Option(
+        "--region",
+        help="Region of the prices. Default: us-east-1, us-central1 of gce, eastus of azure.",
+    ),
+]
 
 
 @catalog_app.callback(invoke_without_command=True)
@@ -27,7 +33,7 @@ def list_types(
             "--platform", help="Only types of this platform: ec2, rds, gce, azure, local."
         ),
     ] = "",
-    region: Region = "us-east-1",
+    region: Region = "",
     json: Json = False,
 ) -> None:
     """List the volume types. Example: pgstow catalog --platform ec2"""
@@ -54,13 +60,14 @@ def list_types(
     target.print()
     target.print(prices_table(kinds, region))
     target.print(
-        "Limits are of one member of a stripe. Read and write are median ms; "
+        "Limits are of one member of a stripe; of what RDS makes of four volumes, of all four. "
+        "Read and write are median ms; "
         "'pgstow catalog show TYPE' names the sources.",
         style="dim",
     )
     print_files(catalog)
     if platform in ("", "ec2", "rds"):
-        print_warnings(age_warnings(catalog, HostSpec("ec2", region)))
+        print_warnings(age_warnings(catalog, HostSpec("ec2", region or None)))
 
 
 @catalog_app.command("show")
@@ -82,16 +89,19 @@ def show_type(
     target = console()
     title = f"  {kind.title}  (platforms: {', '.join(kind.platforms)})"
     target.print(Text(kind.name, style="bold").append(title, style="not bold"))
-    target.print(rules_table(kind, catalog.snapshot_prices))
+    beside = catalog.backup_prices if "rds" in kind.platforms else catalog.snapshot_prices
+    target.print(rules_table(kind, beside))
 
 
 @catalog_app.command("instances")
 def list_instances(
     match: Annotated[str, typer.Option("--match", help="Only names that contain this.")] = "",
-    region: Region = "us-east-1",
+    region: Annotated[str, typer.Option("--region", help="Region of the prices.")] = "us-east-1",
     json: Json = False,
 ) -> None:
     """List EC2 instance types and their caps. Example: pgstow catalog instances --match r6i"""
+    from dataclasses import asdict
+
     from pgstow.catalog import load
     from pgstow.cli.catalog_sources import age_warnings, print_files
     from pgstow.cli.catalog_tables import instances_lines
@@ -105,12 +115,18 @@ def list_instances(
         )
     prices = {one.name: catalog.instance_price(one.name, region) for one in found}
     if json:
-        print_json([_instance_answer(one, prices[one.name], region) for one in found])
+        speeds = catalog.disk_speeds
+        answers = [_instance_answer(one, prices[one.name], region) for one in found]
+        for answer in answers:
+            speed = speeds.get(answer["name"])
+            answer["disks_speed"] = None if speed is None else asdict(speed)
+        print_json(answers)
         return
-    for line in instances_lines(found, prices):
+    for line in instances_lines(found, prices, catalog.disk_speeds):
         console().print(line, soft_wrap=True)
     console().print(
-        "MB are decimal. The second figure holds for 30 minutes a day. Prices are on demand, a "
+        "MB are decimal. The second figure holds for 30 minutes a day; of disks, reads and writes "
+        "of 4 KiB a second, of all disks together. Prices are on demand, a "
         f"month of 730 hours in {region}. {found[0].provenance}",
         style="dim",
         markup=False,
@@ -138,6 +154,6 @@ def _warn_of_region(kinds: "tuple[VolumeType, ...]", region: str) -> None:
     from pgstow.model import Warning
 
     known = sorted({name for kind in kinds for name in kind.prices})
-    if known and region not in known:
+    if known and region and region not in known:
         message = f"the catalog has no prices in region {region}"
         print_warnings([Warning("price-unknown", message, f"known are {', '.join(known)}")])

@@ -34,7 +34,7 @@ def price_volume(
     instance: Annotated[
         str | None, typer.Option("--instance", help="Show what is left of it on this instance.")
     ] = None,
-    region: Region = "us-east-1",
+    region: Region = "",
     json: Json = False,
 ) -> None:
     """Price a volume. Example: pgstow catalog price gp3 --size 500GiB --iops 6000"""
@@ -51,7 +51,7 @@ def price_volume(
         raise UserError(f"{name} is bought by IOPS", f"add --iops {rule.min or 1:g} or more")
     try:
         volume = _volume(name, size, iops, throughput, stripes)
-        host = HostSpec(kind.platforms[0], region, instance)
+        host = HostSpec(kind.platforms[0], _region(catalog, kind.platforms[0], region), instance)
         found = catalog.check(_layout(volume, kind, host))
         shown = (
             () if kind.goes_with else _SHOWN
@@ -67,10 +67,30 @@ def price_volume(
     if instance is not None:
         console().print(_limits_table(catalog, volume, host))
         console().print(
-            "An instance counts operations of 16 KiB, and rates in MB/s of 10⁶ bytes.", style="dim"
+            "AWS states an instance's IOPS for operations of 16 KiB, and its MB/s of 10⁶ bytes for "
+            "128 KiB. Both hold at once: with large operations the MB/s are reached first.",
+            style="dim",
         )
     print_files(catalog)
     print_warnings([*warnings, *age_warnings(catalog, host)])
+
+
+def _region(catalog: "Catalog", platform: str, wanted: str) -> str | None:
+    """The region of the prices; one of which nothing is known is a mistake."""
+    from pgstow.catalog import default_region
+
+    known = sorted({name for kind in catalog.types(platform) for name in kind.prices})
+    if not known:
+        return wanted or None
+    region = wanted or default_region(platform)
+    if region not in known:
+        is_ec2 = platform == "ec2"
+        more = f"; pgstow catalog update --region {region} reads its prices" if is_ec2 else ""
+        raise UserError(
+            f"the catalog has no prices of {platform} in region {region!r}",
+            f"use one of: {', '.join(known)}{more}",
+        )
+    return region
 
 
 def _layout(volume: "Volume", kind: "VolumeType", host: "HostSpec") -> "Layout":

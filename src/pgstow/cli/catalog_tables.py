@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.table import Table
 
-    from pgstow.catalog import Instance, InstancePrice, SnapshotPrice, VolumeType
+    from pgstow.catalog import DiskSpeed, Instance, InstancePrice, SnapshotPrice, VolumeType
     from pgstow.model import Latency
 
 
@@ -22,23 +22,39 @@ def types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
         table.add_row(
             kind.name,
             _size_range(kind),
-            _iops_range(kind),
-            _throughput_range(kind),
+            _both(kind, _iops_range),
+            _both(kind, _throughput_range),
             f"{kind.random_read_us / 1000:.3g}, {kind.random_write_us / 1000:.3g}",
         )
     return table
 
 
 def prices_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
+    """Prices in a region, or where it is empty in that of each platform's default."""
     from rich.table import Table
+
+    from pgstow.catalog import default_region
 
     table = Table(box=None, pad_edge=False)
     table.add_column("type", no_wrap=True)
     table.add_column("lost a year", justify="right", no_wrap=True)
-    table.add_column(f"price a month in {region}")
+    regions = {region or default_region(kind.platforms[0]) for kind in kinds}
+    table.add_column(f"price a month in {', '.join(sorted(regions))}")
     for kind in kinds:
         table.add_row(kind.name, _percent(kind), _price_text(kind, region))
     return table
+
+
+def _both(kind: "VolumeType", text: "Callable[[VolumeType], str]") -> str:
+    """A range of the type; where the provider stripes, of one volume and of all members."""
+    from pgstow.catalog.managed import by_size
+    from pgstow.units import format_size
+
+    small, large = by_size(kind)
+    rule = kind.stripe_rule
+    if rule is None:
+        return text(kind)
+    return f"{text(small)}; from {format_size(rule.from_bytes)} {text(large)} in all"
 
 
 def _percent(kind: "VolumeType") -> str:
@@ -71,7 +87,7 @@ def _throughput_range(kind: "VolumeType") -> str:
     """In MiB/s."""
     from pgstow.units import MIB
 
-    high, low = kind.max_throughput, kind.included_throughput
+    high, low = kind.max_throughput, kind.included_throughput or kind.throughput_rule.min
     if high is None:
         return "no limit"
     if kind.throughput_per_gib is not None:
@@ -96,7 +112,12 @@ def _price_text(kind: "VolumeType", region: str) -> str:
         over = f" over {tier.over_iops:,.0f}" if tier.over_iops else ""
         parts.append(f"{format_unit_price(tier.usd)}/IOPS{over}")
     if price.usd_per_mibps is not None:
-        parts.append(f"{format_unit_price(price.usd_per_mibps)} a MiB/s over those included")
+        rule = kind.throughput_rule
+        each = price.usd_per_mibps * rule.step / 1024**2
+        over = " over those included" if rule.included else ""
+        parts.append(f"{format_unit_price(each)} a{'n' * (rule.unit == 'MB/s')} {rule.unit}{over}")
+    if price.usd_fixed:
+        parts.append(f"{format_unit_price(price.usd_fixed)} with any size")
     return " + ".join(parts)
 
 
@@ -114,8 +135,9 @@ def rules_table(kind: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") ->
     latency = kind.latency
     says = {
         "size": _size_range(kind),
-        "iops": f"{_iops_range(kind)}, of up to {format_size(kind.io_unit_bytes)} each",
-        "throughput": f"{_throughput_range(kind)} MiB/s",
+        "iops": f"{_both(kind, _iops_range)}, of up to {format_size(kind.io_unit_bytes)} each",
+        "throughput": _both(kind, lambda one: f"{_throughput_range(one)} MiB/s"),
+        "without_nitro": _without_nitro_text(kind),
         "burst": _burst_text(kind),
         "stripe": _stripe_text(kind),
         "latency": f"read {_us(latency.read_us_p50)}, p99 {_us(latency.read_us_p99)}; "
@@ -125,9 +147,13 @@ def rules_table(kind: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") ->
         **_beginning_texts(kind),
     }
     if kind.iops_per_gib_max is not None:
-        says["iops"] += f", {kind.iops_per_gib_max:,.0f} per GiB"
+        least = kind.iops_rule.per_gib_min
+        low = "" if least is None else f"{least:g} to "
+        says["iops"] += f", {low}{kind.iops_per_gib_max:,.0f} per GiB"
     if kind.throughput_per_iops_max is not None:
-        says["throughput"] += f", {kind.throughput_per_iops_max / 1024**2:g} MiB/s per IOPS"
+        rule = kind.throughput_rule
+        each = kind.throughput_per_iops_max / (1e6 if rule.unit == "MB/s" else 1024**2)
+        says["throughput"] += f", {each:g} {rule.unit} per IOPS"
     table = Table(box=None, pad_edge=False)
     for title in ("fact", "is", "by"):
         table.add_column(title, overflow="fold")
@@ -135,11 +161,15 @@ def rules_table(kind: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") ->
         table.add_row(key, says[key], str(fact))
     for region, price in kind.prices.items():
         table.add_row(f"price {region}", _price_text(kind, region), str(price.provenance))
-    for region, one in snapshots.items() if kind.snapshot_rule is not None else ():
-        archive = one.archive_usd_per_gib
-        more = "" if archive is None else f", {format_unit_price(archive)} in the archive"
-        text = f"{format_unit_price(one.usd_per_gib)}/GiB{more}"
-        table.add_row(f"snapshots {region}", text, str(one.provenance))
+    is_rds = "rds" in kind.platforms
+    for region, one in snapshots.items() if is_rds or kind.snapshot_rule is not None else ():
+        archive, fast = one.archive_usd_per_gib, one.fast_restore_usd_hour
+        text = f"{format_unit_price(one.usd_per_gib)}/GiB"
+        text += "" if archive is None else f", {format_unit_price(archive)} in the archive"
+        if fast is not None:
+            text += f"; fast restore {format_unit_price(fast)} an hour, for each zone"
+        what = "backups" if is_rds else "snapshots"
+        table.add_row(f"{what} {region}", text, str(one.provenance))
     return table
 
 
@@ -184,7 +214,14 @@ def _stripe_text(kind: "VolumeType") -> str:
     rule = kind.stripe_rule
     if rule is None:
         return "none"
-    return f"{rule.members} volumes from {format_size(rule.from_bytes)}; limits are of one of them"
+    return f"{rule.members} volumes from {format_size(rule.from_bytes)}"
+
+
+def _without_nitro_text(kind: "VolumeType") -> str:
+    rule = kind.without_nitro
+    if rule is None:
+        return ""
+    return f"volumes of up to {rule.attached_iops:,.0f} IOPS, which reach {rule.reached_iops:,.0f}"
 
 
 def _burst_text(kind: "VolumeType") -> str:
@@ -200,7 +237,9 @@ def _burst_text(kind: "VolumeType") -> str:
 
 
 def instances_lines(
-    instances: "list[Instance]", prices: "Mapping[str, InstancePrice | None]"
+    instances: "list[Instance]",
+    prices: "Mapping[str, InstancePrice | None]",
+    speeds: "Mapping[str, DiskSpeed]",
 ) -> "Iterator[str]":
     """Instances with their caps, disks and prices by name; an unknown price is said to be so.
 
@@ -220,7 +259,7 @@ def instances_lines(
                 _pair(one.baseline_iops, one.max_iops),
                 _pair(_mb(one.baseline_bytes_per_second), _mb(one.max_bytes_per_second)),
                 "unknown" if one.max_attachments is None else str(one.max_attachments),
-                _disks(one),
+                _disks(one, speeds.get(one.name)),
                 format_usd(None if price is None else price.usd_month),
             )
         )
@@ -230,11 +269,12 @@ def instances_lines(
         yield "  ".join((row[0].ljust(len(name)), *rest))
 
 
-def _disks(one: "Instance") -> str:
+def _disks(one: "Instance", speed: "DiskSpeed | None") -> str:
     if one.disk_bytes is None:
         return "–"
     kind = {"ssd": " SSD", "hdd": " HDD"}.get(one.disk_kind or "", "")  # NVMe goes without saying
-    return f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB{kind}"
+    iops = "" if speed is None else f", {speed.read_iops:,.0f} / {speed.write_iops:,.0f}"
+    return f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB{kind}{iops}"
 
 
 def _mb(bytes_per_second: float | None) -> float | None:

@@ -170,14 +170,16 @@ def _volume_usd(given: PlacementProblem, one: Shape, load: Floats) -> Floats:
     mibps = load[:, BYTES] / (1 - given.headroom)
     gib = load[:, GIB] / (1 - given.free_space)
     if one.existing is None:
-        usd = provider_documents.least_usd(one.type, one.stripes, gib, iops, mibps)
+        usd = provider_documents.least_usd(one.type, one.stripes, gib, iops, mibps, is_new=True)
         return usd + given.new_volume_usd
     held = one.stripes * one.existing.size_bytes / BYTES_OF_GIB
     grown = np.maximum(gib, held)
-    usd = provider_documents.least_usd(one.type, one.stripes, grown, iops, mibps)
+    usd = provider_documents.least_usd(one.type, one.stripes, grown, iops, mibps, is_new=False)
     if one.holds_gib is not None:
         as_it_is = np.full(len(gib), held)
-        same = provider_documents.least_usd(one.type, one.stripes, as_it_is, iops, mibps)
+        same = provider_documents.least_usd(
+            one.type, one.stripes, as_it_is, iops, mibps, is_new=False
+        )
         is_kept = (load[:, GIB] <= one.holds_gib * (1 + 1e-9)) & (one.holds_gib <= held)
         usd = np.where(is_kept, np.minimum(usd, same), usd)
     return usd

@@ -89,13 +89,20 @@ def sc1(gib: Floats, iops: Floats, mibps: Floats) -> Floats:
 TYPES = {"gp2": gp2, "gp3": gp3, "io1": io1, "io2": io2, "sc1": sc1, "st1": st1}
 
 
-def least_usd(kind: str, stripes: int, gib: Floats, iops: Floats, mibps: Floats) -> Floats:
-    """The same of a stripe of equal volumes, each with its part; of io2 with 32,000 IOPS at most.
+def least_usd(
+    kind: str, stripes: int, gib: Floats, iops: Floats, mibps: Floats, *, is_new: bool
+) -> Floats:
+    """The same of a stripe of equal volumes, each with its part, of what plans propose.
 
-    Plans buy no volume at io2's later prices, so none is held against them.
+    They buy no io2 at its later prices, no new gp2 below 34 GiB (``is_new``), and count on no more
+    than 128 MiB/s of gp2, so nothing of that is held against them.
     """
+    if kind == "gp2" and is_new:
+        gib = np.maximum(gib, 34.0 * stripes)
     usd = stripes * TYPES[kind](gib / stripes, iops / stripes, mibps / stripes)
     if kind == "io2":
         needed = np.maximum(iops, mibps / 0.256) / stripes
         usd = np.where(over(needed, 32_000), np.inf, usd)
+    if kind == "gp2":
+        usd = np.where(over(mibps / stripes, 128), np.inf, usd)
     return np.asarray(usd)

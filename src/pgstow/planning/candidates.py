@@ -209,7 +209,7 @@ def shape_of(
         if rules.max_bytes is not None and held > rules.max_bytes:
             return None
         rules = replace(rules, min_bytes=Bytes(held))
-    rules = _first_tier(rules)
+    rules = _proposed(rules, is_new=existing is None)
     if not pieces(rules):
         return None
     latency = kind.latency
@@ -235,11 +235,21 @@ def shape_of(
     )
 
 
-def _first_tier(rules: VolumeRules) -> VolumeRules:
-    """IOPS at their first price only: a price that falls makes no bound that is close to it.
+def _proposed(rules: VolumeRules, *, is_new: bool) -> VolumeRules:
+    """What plans propose of a type: not the steps that no bound comes close to.
 
-    Of io2 that is up to 32,000 of each member, which a stripe of four takes to 128,000.
+    IOPS at their first price only, which of io2 is up to 32,000 of each member and which a stripe
+    of four takes to 128,000; of gp2 the throughput of its small volumes, and new ones of the size
+    at which its IOPS begin to grow.
     """
+    rule, by_size = rules.iops, rules.throughput.by_size
+    if is_new and rule.per_gib and rule.min:
+        least = math.ceil((rule.min - rule.base) / rule.per_gib) * GIB
+        rules = replace(rules, min_bytes=Bytes(max(least, rules.min_bytes or 0)))
+    if by_size:
+        lowest = min(by_size, key=lambda step: step.limit)
+        step = replace(by_size[-1], limit=lowest.limit)
+        rules = replace(rules, throughput=replace(rules.throughput, by_size=(step,)))
     price = rules.price
     if price is None or len(price.iops_tiers) < 2:
         return rules

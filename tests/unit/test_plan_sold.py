@@ -1,0 +1,116 @@
+"""Plans buy what is sold: every volume of a plan passes the catalog's check, and is enough."""
+
+from dataclasses import replace
+
+import content_platform
+import numpy as np
+import placement_samples as samples
+import pytest
+
+from pgstow import planning
+from pgstow.catalog import load_shipped
+from pgstow.model import Goal, HostSpec, Layout, Placement, Volume
+from pgstow.planning.build import layout_of
+from pgstow.planning.candidates import candidates, shape_of
+from pgstow.planning.placement import BYTES, GIB, IOPS, USES, Singles, place
+from pgstow.planning.placement.sizing import sizes
+from pgstow.planning.problem import Bought, Solution
+from pgstow.planning.shapes import Shape
+from pgstow.units import GIB as BYTES_OF_GIB
+from pgstow.units import MIB, Bytes
+
+CATALOG = load_shipped()
+DATA = Volume("data", "gp3", Bytes(100 * BYTES_OF_GIB), "/mnt/data")
+PRESENT = Layout(HostSpec("ec2", "us-east-1"), (DATA,), Placement("data", "data"))
+
+
+def kept(**different: object) -> Shape:
+    """The present gp3 volume, kept."""
+    kind = CATALOG.volume_type("gp3")
+    shape = shape_of(kind, CATALOG.rules("gp3", PRESENT.host)[0], 1, DATA)
+    assert shape is not None
+    return replace(shape, **different)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mibps", [750.0, 750.2, 800.3, 1234.56, 1999.9])
+@pytest.mark.parametrize("stripes", [1, 3])
+def test_a_volume_over_750_mibps_passes_the_plans_own_check(mibps: float, stripes: int) -> None:
+    kind = CATALOG.volume_type("gp3")
+    shape = kept()
+    if stripes > 1:
+        found = shape_of(kind, CATALOG.rules("gp3", PRESENT.host)[0], stripes, None)
+        assert found is not None
+        shape = found
+    bought = Bought(shape, 100.0 * stripes, 4 * mibps * stripes, mibps * MIB * stripes, ("wal",), 0)
+    others = () if stripes == 1 else (Bought(kept(), 100.0, 3000.0, 125.0 * MIB, (), 0),)
+    solution = Solution((*others, bought), 0.0, 0.0, {"wal": shape.key}, {}, None)  # type: ignore[arg-type]
+    layout = layout_of(PRESENT, solution)
+    CATALOG.check(layout)
+    volume = layout.volume(layout.postgres.wal)
+    assert (volume.throughput or 0) >= mibps * MIB
+    assert (volume.throughput or 0) - mibps * MIB < MIB + 1e-3 * MIB
+
+
+def _load(gib: float, iops: float = 100.0, mibps: float = 10.0) -> samples.Floats:
+    load = np.zeros(USES)
+    load[GIB], load[IOPS], load[BYTES] = gib, iops / 1000, mibps
+    return load
+
+
+def test_an_existing_volume_need_not_have_the_free_space_of_a_new_one() -> None:
+    """One of 100 GiB that is 75 % full stays; it is made no fuller, and grown as a new one is."""
+    problem = replace(samples.problem(1, 3, 2), shapes=(kept(holds_gib=75.0),), headroom=0.0)
+    assert problem.free_space == 0.3
+    as_it_is = sizes(problem, 0, _load(75.0))
+    assert as_it_is is not None and as_it_is[0].gib == 100
+    fuller = sizes(problem, 0, _load(75.1))
+    assert fuller is not None and fuller[0].gib == np.ceil(75.1 / 0.7)
+    unknown = replace(problem, shapes=(kept(),))
+    grown = sizes(unknown, 0, _load(75.0))
+    assert grown is not None and grown[0].gib == np.ceil(75.0 / 0.7)
+
+
+@pytest.mark.parametrize("exact_max", [0, 1000])
+@pytest.mark.parametrize(("holds", "gib"), [(75.0, 100), (60.0, 108)])
+def test_the_programme_keeps_a_volume_that_is_fuller(
+    exact_max: int, holds: float, gib: int
+) -> None:
+    shapes = (kept(holds_gib=holds),)
+    still = Singles(np.zeros((1, 1, USES)), np.ones((1, 1), dtype=bool), np.zeros((1, 1)))
+    problem = replace(
+        samples.problem(1, 3, 1, single=False),
+        shapes=shapes,
+        use_per_demand=samples.use_per_demand(shapes),
+        singles=still,
+        response_ms=None,
+        host_kiops=None,
+        host_mibps=None,
+    )
+    demand = np.zeros((3, samples.RESOURCES))
+    demand[:, 0] = 25.0
+    problem = replace(problem, items=replace(problem.items, demand=demand))
+    placed = place(problem, exact_max=exact_max)
+    assert placed is not None
+    assert [one.gib for one in placed.volumes] == [gib]
+    least = samples.cheapest(problem, samples.choice_of(placed))[0]
+    assert placed.usd_month == pytest.approx(least)
+    assert placed.bound_usd <= least + 1e-6
+
+
+def test_a_plan_leaves_a_full_volume_as_large_as_it_is() -> None:
+    profile = content_platform.profile()
+    (data,) = profile.layout.volumes
+    plain = planning.plan(profile, Goal(tps=content_platform.TPS * 0.5), CATALOG)
+    held = sum(relation.size_bytes for relation in profile.server.relations)
+    tight = replace(data, size_bytes=Bytes((held // BYTES_OF_GIB + 3) * BYTES_OF_GIB))
+    full = replace(profile, layout=replace(profile.layout, volumes=(tight,)))
+    found = planning.plan(full, Goal(tps=content_platform.TPS * 0.5), CATALOG)
+    assert plain.layout.volume("data").size_bytes == data.size_bytes
+    assert found.layout.volume("data").size_bytes == tight.size_bytes
+
+
+def test_no_volume_proposed_needs_what_the_instance_is_not() -> None:
+    """On an instance without Nitro none has more IOPS than it reaches."""
+    present = replace(PRESENT, host=HostSpec("ec2", "us-east-1", "m4.16xlarge"))
+    for shape in candidates(present, Goal(), CATALOG):
+        assert (shape.rules.iops.max or 0) <= 32_000

@@ -14,13 +14,14 @@ import numpy as np
 from pgstow.planning.placement.master import Fixed, Master, Relaxed
 from pgstow.planning.placement.problem import Bools, Floats, Placed
 from pgstow.planning.placement.recovery import QUICK, ROUNDED, THOROUGH, Step, recover
+from pgstow.planning.placement.sizing import steps_usd
 
 _INTEGRAL = 1e-5
 _ALMOST = 0.9  # bought to so much of it, a volume is not tried without
 _FAR = 0.01  # of the price; mostly the gap is a hundredth of that
 _THOROUGH_NODES = 100
 _FULL = 0.01  # of some group is without a place
-_NOT_WORTH_USD = 0.10  # about what whole GiB cost, which no bound knows of
+_NOT_WORTH_USD = 0.10  # about what whole GiB cost, which no bound knows of, as of types' steps
 _ROOT_ROUNDS, _ROUNDS = 30, 6
 _REPEATS = 5  # of rounds, until something is known of a node on which not everything has a place
 
@@ -99,7 +100,8 @@ class Search:
         if self.best is None:
             return bound == np.inf  # nothing is possible there
         usd = self.best.usd_month
-        return bound >= usd - max(self.gap * usd, _NOT_WORTH_USD)
+        steps = steps_usd(self.master.problem, self.best.volumes)
+        return bound >= usd - max(self.gap * usd, _NOT_WORTH_USD + steps)
 
     def _is_converged(self, relaxed: Relaxed) -> bool:
         return relaxed.usd - relaxed.bound_usd <= self.gap * abs(relaxed.usd)

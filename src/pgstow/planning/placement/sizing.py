@@ -154,7 +154,10 @@ def sizing(
     ``totals`` (shapes × USES) bound what could ever lie on each shape, for the rows that link.
     """
     programme = Programme()
-    every = [list(_offers(shape, problem)) for shape in problem.shapes]
+    every = [
+        _fitting(list(_offers(shape, problem)), shape, base[c] / problem.used)
+        for c, shape in enumerate(problem.shapes)
+    ]
     for shape, offers in zip(problem.shapes, every, strict=True):
         is_one = len(offers) == 1
         usd = _usd(shape, offers[0].piece.usd_month) if is_one else Linear()
@@ -187,6 +190,19 @@ def _offers(shape: Shape, problem: PlacementProblem) -> Iterator[_Offer]:
             if same.min_gib * shape.stripes * (1 - problem.free_space) < kept:
                 room = kept - same.min_gib * shape.stripes * (1 - problem.free_space)
                 yield _Offer(same, room)
+
+
+def _fitting(offers: list[_Offer], shape: Shape, there: Floats) -> list[_Offer]:
+    """Those that can bear the IOPS and throughput that are there already; all where none can."""
+    if len(offers) < 2 or not there[[IOPS, BYTES]].any():
+        return offers
+    members = shape.stripes
+    asked = Asked(0.0, there[IOPS] * 1000 / members, there[BYTES] * MIB / members)
+    least = shape.rules.least(asked, is_whole=False)
+    if least is None:
+        return offers
+    able = [one for one in offers if one.piece.max_iops >= least.iops * (1 - _ROUNDING)]
+    return able or offers
 
 
 def _new_usd(shape: Shape, problem: PlacementProblem) -> float:
@@ -311,6 +327,20 @@ def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float
             has = (one.size_bytes / BYTES_OF_GIB, one.iops / 1000, one.bytes_per_s / MIB)
             best = Sizes(c, *(float(each * members) for each in has)), total
     return best
+
+
+def steps_usd(problem: PlacementProblem, volumes: tuple[Sizes, ...]) -> float:
+    """What the steps of types may cost that a relaxation goes around, between a type's pieces."""
+    return sum(_step_usd(problem.shapes[one.shape], one) for one in volumes)
+
+
+def _step_usd(shape: Shape, one: Sizes) -> float:
+    """Beyond the IOPS that come with any size, the size with which they grow is more at once."""
+    every = pieces(shape.rules)
+    if len(every) < 2 or one.kiops * 1000 <= every[0].max_iops * shape.stripes:
+        return 0.0
+    step = every[-1].min_gib - every[0].min_gib
+    return step * every[-1].usd_month.gib * shape.stripes
 
 
 def _is_kept(shape: Shape, one: Sold) -> bool:

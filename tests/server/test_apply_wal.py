@@ -216,3 +216,37 @@ def test_a_server_that_does_not_start_there_comes_back(bench: Bench) -> None:
     assert result.returncode == 1, result.stderr
     assert wal_path(bench) == bench.server.data / "pg_wal"
     check_whole(bench)
+
+
+def test_ctrl_c_after_the_first_copy_and_what_others_put_there_since(bench: Bench) -> None:
+    """What is in the target by then is somebody else's: no later apply touches it."""
+    target = bench.directory / "wal" / "pg_wal"
+    path = str(bench.write(bench.layout(wal="wal")))
+    killed_at(bench, "after first copy", path, "--restart")
+    (target / "precious").write_text("somebody's")
+    copied = next(p for p in sorted(target.iterdir()) if len(p.name) == 24)
+    copied.write_text("somebody's too")
+    other = bench.apply(str(bench.write(bench.layout(("postgres.public.t",)))))
+    assert other.returncode == 0, other.stderr
+    assert str(target / "precious") in " ".join(other.stderr.split())
+    assert sorted(p.name for p in target.iterdir()) == sorted(["precious", copied.name])
+    assert (target / "precious").read_text() == "somebody's"
+    check_whole(bench)
+    refused = bench.apply(path, "--restart")
+    assert (refused.returncode, "is not empty" in refused.stderr) == (2, True) or (
+        "nothing to do" in refused.stdout
+    )
+    assert copied.read_text() == "somebody's too"
+
+
+def test_ctrl_c_is_recorded_as_put_back(bench: Bench) -> None:
+    from pgstow.workspace import Workspace
+
+    path = str(bench.write(bench.layout(wal="wal")))
+    script = KILLED.format(phase="after first copy", action="raise KeyboardInterrupt")
+    command = [sys.executable, "-c", script, *bench.command(path, "--restart", "--yes")[3:]]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 130
+    with Workspace.open(bench.workspace) as store:
+        assert store.journal.unfinished_wal_moves() == ()
+    assert not (bench.directory / "wal" / "pg_wal").exists()
+    check_whole(bench)

@@ -63,6 +63,10 @@ class Faults:
         if kind is None:
             return do()
         self.happened.append(f"{self.count}: {kind}: {name}")
+        if kind == "foreign" and name.startswith("unlink"):
+            done = do()  # between the last look at a file and its removal nobody can stand guard
+            self.foreign()
+            return done
         if kind in ("foreign", "lock lost"):
             (self.foreign if kind == "foreign" else self.lose_lock)()
             return do()

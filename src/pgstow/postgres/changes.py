@@ -313,6 +313,8 @@ def _run_watched(
         with contextlib.suppress(psycopg.Error):
             connection.cancel_safe(timeout=_CANCEL_TIMEOUT_S)
         worker.join(_CANCEL_TIMEOUT_S)
+        if worker.is_alive():  # it would keep the session from all who want to look afterwards
+            connection.close()
         raise
     if failure:
         with change_errors(doing):

@@ -130,7 +130,10 @@ def _undo(
     from pgstow.postgres import read_state
 
     state = read_state(dsn)
-    last = store.journal.last_undoable(state.system_identifier)
+    server = state.system_identifier
+    last = store.journal.last_undoable(server)
+    if last is None and not (dry_run or store.journal.is_settled(server)):
+        last = store.journal.last_run(server)  # nothing to take back, but leftovers to look for
     if last is None:
         if json:
             print_json({"run": None, "outcomes": [], "warnings": []})
@@ -141,7 +144,8 @@ def _undo(
         (record, migration.inverse(record.step))
         for record in reversed(store.journal.in_effect(last.id))
     ]
-    if not _agreed([step for _, step in backward], yes=yes, dry_run=dry_run, json=json):
+    agreed = _agreed([step for _, step in backward], yes=yes, dry_run=dry_run, json=json)
+    if dry_run or (backward and not agreed):
         return
     with _interruptible("pgstow apply --undo"), _bars() as observer:
         result = apply.undo(
@@ -153,7 +157,8 @@ def _undo(
             options=options,
             observer=observer,
         )
-    _report(result, json=json)
+    if backward:
+        _report(result, json=json)
 
 
 def _recover(store: "Store", options: "Options", *, undo: bool) -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from pgstow.host.server import _copy_install
+
 PASSWORD = "s3cret word"  # of the superuser, asked for on TCP only
 _EMBEDDED = {16: "pginstall", 18: "pginstall18"}
 
@@ -45,10 +47,9 @@ def _system_user() -> pwd.struct_passwd:
 @cache
 def _copy_of(install: Path) -> Path:
     """A copy where the user postgres may reach it, for a checkout in root's own directory."""
-    target = Path(tempfile.mkdtemp(prefix="pgstow-bin-")) / install.name
-    target.parent.chmod(0o755)
-    shutil.copytree(install, target, symlinks=True)
-    return target
+    place = Path(tempfile.mkdtemp(prefix="pgstow-bin-"))
+    place.chmod(0o755)
+    return _copy_install(install, place)
 
 
 @cache
@@ -63,7 +64,7 @@ def find_bindir(version: int) -> Path | None:
     install = Path(spec.origin).parent / _EMBEDDED[version]
     if not (install / "bin" / "initdb").exists():
         return None
-    probe = [*_as_postgres(), str(install / "bin" / "postgres"), "--version"]
+    probe = [*_as_postgres(), str(install / "bin" / "initdb"), "--version"]
     try:
         reachable = subprocess.run(probe, capture_output=True, check=False).returncode == 0
     except OSError:

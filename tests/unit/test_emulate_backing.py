@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pgstow.emulate import backing, take_down
 from pgstow.emulate.backing import (
     MEMORY,
     Backing,
@@ -96,3 +97,19 @@ def test_files_go_unless_they_are_kept(tmp_path: Path) -> None:
     assert not gone.exists()
     assert kept.exists()
     assert with_files(backings) == backings[1:2]
+
+
+def test_purge_deletes_what_was_kept_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = tmp_path / "usual"
+    usual.mkdir()
+    monkeypatch.setattr(backing, "default_directory", lambda _: usual)
+    named = tmp_path / "named.volume"
+    for file in (named, tmp_path / "other.volume", usual / "data.volume", usual / "mine.txt"):
+        file.write_text("x")
+    done = backing.purge([backing.Backing("file", str(named), keep=True)], tmp_path / "state")
+    assert done == [f"deleted {named}", f"deleted {usual / 'data.volume'}"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["other.volume", "usual"]
+    assert [one.name for one in usual.iterdir()] == ["mine.txt"]
+    assert take_down.down(tmp_path / "state", purge=True).actions == []

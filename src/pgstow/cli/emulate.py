@@ -158,6 +158,9 @@ def down(
     force: Annotated[
         bool, typer.Option("--force", help="Unmount even what is in use; its users get errors.")
     ] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Delete files that were to be kept, too.")
+    ] = False,
     yes: options.Yes = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
@@ -180,7 +183,7 @@ def down(
             output.error_console().print(line, soft_wrap=True)
         if not output.confirm("Remove these volumes with all that is on them?"):
             raise typer.Exit(1)
-    cleanup = emulate.down(state_dir, force=force)
+    cleanup = emulate.down(state_dir, force=force, purge=purge)
     output.print_warnings(cleanup.warnings)
     if json:
         output.print_json(cleanup)

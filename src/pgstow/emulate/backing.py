@@ -223,3 +223,18 @@ def remove_files(backings: Iterable[Backing], state_directory: Path) -> list[str
     if default.is_dir() and not any(default.iterdir()):
         default.rmdir()
     return done
+
+
+def purge(kept: Iterable[Backing], state_directory: Path) -> list[str]:
+    """Delete files that were kept, and all volumes' files in the usual directory; says which."""
+    default = default_directory(state_directory)
+    files = {Path(one.path) for one in kept if one.path is not None}
+    files |= set(default.glob(f"*{FILE_SUFFIX}"))
+    done = []
+    for file in sorted(files):
+        if file.is_file() and not file.is_symlink():
+            file.unlink()
+            done.append(f"deleted {file}")
+    if default.is_dir() and not any(default.iterdir()):
+        default.rmdir()
+    return done

@@ -26,20 +26,23 @@ class Cleanup:
     warnings: list[Warning] = field(default_factory=list)
 
 
-def down(state_directory: Path, *, force: bool = False) -> Cleanup:
+def down(state_directory: Path, *, force: bool = False, purge: bool = False) -> Cleanup:
     """Unmount and remove every volume, and end the server; nothing to do is no error.
 
     A filesystem in use is an error that names who uses it, and then nothing is changed on any.
     ``force`` unmounts it lazily instead: it goes when its last user does, and what was on it is
-    lost at once.
+    lost at once. ``purge`` deletes files that were to be kept too, and those that earlier runs left
+    in the usual directory.
     """
     directory = StateDirectory(state_directory)
     if not directory.path.exists():
-        return Cleanup()
+        return Cleanup(backing.purge((), directory.path) if purge else [])
     with directory.locked():
         if not force:
             _refuse_use(directory)
+        kept = [entry.backing for entry in _recorded(directory, Cleanup()).volumes]
         cleanup = clear(directory, force=force)
+        cleanup.actions += backing.purge(kept, directory.path) if purge else []
         directory.lock_file.unlink(missing_ok=True)  # held, so it is ours to remove
         return cleanup
 

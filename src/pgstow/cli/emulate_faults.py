@@ -194,7 +194,7 @@ def schedule(
         if json:
             output.print_json(planned)
         else:
-            output.console().print(f"{file}: {count_of(len(planned), 'fault')}")
+            output.console().print(f"{file}: {count_of(len(planned), 'fault')}", soft_wrap=True)
         return
     _hand_over(planned, Where(state_dir, dry_run, json))
 

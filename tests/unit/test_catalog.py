@@ -386,6 +386,20 @@ def test_the_machines_own_disks_do_not_use_its_network_cap(catalog: Catalog) -> 
     assert catalog.device(volume("gp3")).uses_host_cap
 
 
+def test_an_instances_own_disk_reads_and_writes_as_documented_for_it(catalog: Catalog) -> None:
+    host = HostSpec("ec2", "us-east-1", "i3en.xlarge")
+    speed, instance = catalog.disk_speed(host), catalog.host_instance(host)
+    assert speed is not None
+    assert instance is not None
+    member = catalog.device(volume("instance-store"), host).member
+    assert member.iops == speed.read_iops / instance.disks
+    assert member.write_iops == speed.write_iops / instance.disks
+    assert member.iops != member.write_iops
+    said = catalog.device(volume("instance-store", iops=5000), host).member
+    assert (said.iops, said.write_iops) == (5000, None)
+    assert catalog.device(volume("gp3"), host) == catalog.device(volume("gp3"))
+
+
 def test_only_disks_of_the_machine_show_a_volatile_cache(catalog: Catalog) -> None:
     types = catalog.volume_types.values()
     shown = {kind.name for kind in types if kind.has_volatile_cache}

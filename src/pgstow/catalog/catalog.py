@@ -103,9 +103,16 @@ class Catalog:
             None if rate is None else BytesPerSecond(rate),
         )
 
-    def device(self, volume: Volume) -> Device:
-        """The volume as the device model takes it."""
-        return limits.device(self.volume_type(volume.type), volume)
+    def device(self, volume: Volume, host: HostSpec | None = None) -> Device:
+        """The volume as the device model takes it; an instance's own disk as on its instance."""
+        kind = self.volume_type(volume.type)
+        found = limits.device(kind, volume)
+        speed = None if host is None else self.disk_speed(host)
+        instance = None if host is None else self.host_instance(host)
+        if not kind.is_ephemeral or volume.iops is not None or speed is None or instance is None:
+            return found
+        reads, writes = speed.read_iops / instance.disks, speed.write_iops / instance.disks
+        return replace(found, member=replace(found.member, iops=reads, write_iops=writes))
 
     def burst_seconds(self, volume: Volume) -> float | None:
         """How long full credits last at the burst rate; None where there is no burst."""

@@ -24,7 +24,7 @@ class EmulatedVolumes:
         rules = catalog.load()
         status = emulate.up(
             layout,
-            [rules.device(volume) for volume in layout.volumes],
+            [rules.device(volume, layout.host) for volume in layout.volumes],
             rules.host_cap(layout.host),
             state_directory=STATE_DIRECTORY,
             owner=unprivileged_user(),

@@ -98,7 +98,7 @@ def up(
     choice = _choice(backing, keep_files, state_dir)
     rules = catalog.load()
     warnings = [one for one in rules.check(layout) if one.code in _WARNINGS]
-    devices = [rules.device(volume) for volume in layout.volumes]
+    devices = [rules.device(volume, layout.host) for volume in layout.volumes]
     cap = rules.host_cap(layout.host)
     if dry_run:
         missing = emulate.check_requirements(volume.filesystem for volume in layout.volumes)

@@ -95,7 +95,7 @@ def _of_layout(path: Path) -> "tuple[list[dict[str, Any]], dict[str, Any] | None
 
     layout = files.read_volumes(path)
     rules = catalog.load()
-    devices = [asdict(rules.device(volume)) for volume in layout.volumes]
+    devices = [asdict(rules.device(volume, layout.host)) for volume in layout.volumes]
     return devices, asdict(rules.host_cap(layout.host))
 
 

@@ -226,7 +226,7 @@ class VolumeRules:
     def tiers(self, iops: float) -> list[tuple[PriceTier, float]]:
         """The price tiers that IOPS reach, each with where it ends."""
         every = self.price.iops_tiers if self.price is not None else ()
-        ends = [*(tier.over_iops for tier in every[1:]), math.inf]
+        ends = [*(tier.over_iops for tier in every[1:]), math.inf][: len(every)]
         return [(tier, end) for tier, end in zip(every, ends, strict=True) if iops > tier.over_iops]
 
     # ------------------------------------------------------------ one more of each

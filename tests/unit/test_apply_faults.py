@@ -12,6 +12,8 @@ from fault_campaign import Action, Campaign
 SEEDS = 2000
 PER_TEST = 50
 ATTEMPTS = 12
+# Of these, each effect suffers each every day; the rest are drawn too, and all by make nightly.
+DAILY = {"kill before", "kill after", "kill during", "interrupt after", "error after"}
 
 
 def end_in_the_wanted_layout(campaign: Campaign, action: Action) -> None:
@@ -88,7 +90,10 @@ def effects_of(action: Action, *before: Action) -> int:
         campaign.end()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind in DAILY else pytest.mark.nightly) for kind in KINDS],
+)
 @pytest.mark.parametrize("action", ["one", "undo"])
 def test_at_every_effect(action: Action, kind: str) -> None:
     """Each effect of an apply, and of an undo, suffers each fault; then on, or back."""

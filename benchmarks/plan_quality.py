@@ -88,7 +88,8 @@ def searched(seed: int, problem: PlacementProblem) -> Small:
     for choice in _every_allowed(problem):
         assignments += len(choice)
         least = min(least, float(placement_samples.cheapest(problem, choice).min()))
-    placed = place(problem)
+    placed = place(problem, breaks_ties=False)
+    found = placed if isinstance(placed, Placed) else None
     types = tuple(sorted({shape.type for shape in problem.shapes}))
     return Small(
         seed=seed,
@@ -96,8 +97,8 @@ def searched(seed: int, problem: PlacementProblem) -> Small:
         types=types,
         assignments=assignments,
         least_usd=None if np.isinf(least) else least,
-        planned_usd=None if placed is None else _priced(problem, placed),
-        bound_usd=None if placed is None else placed.bound_usd,
+        planned_usd=None if found is None else _priced(problem, found),
+        bound_usd=None if found is None else found.bound_usd,
     )
 
 

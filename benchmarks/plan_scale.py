@@ -44,6 +44,7 @@ from pgstow.planning.placement import (
     WAIT,
     Items,
     Kinds,
+    Missing,
     PlacementProblem,
     Singles,
     place,
@@ -166,16 +167,17 @@ def synthetic(relations: int, seed: int) -> PlacementProblem:
     wal = np.zeros((1, len(offered), USES))
     wal[:, :, GIB], wal[:, :, IOPS], wal[:, :, BYTES] = 4.0, 0.5, 10.0
     wal[:, :, WAIT] = [shape.write_us / 2000 for shape in offered]
+    anywhere = np.ones((1, len(offered)), dtype=bool)
     gp3_ms = float((demand @ use[0, WAIT]).sum())
     return PlacementProblem(
         shapes=offered,
         use_per_demand=use,
         items=Items(demand, np.zeros(relations, dtype=np.int64)),
-        kinds=Kinds(np.ones((1, len(offered)), dtype=bool), np.zeros((1, len(offered)))),
+        kinds=Kinds(anywhere, ~anywhere),
         singles=Singles(
             wal,
             np.array([[not shape.is_hdd for shape in offered]]),
-            np.zeros((1, len(offered))),
+            np.zeros((1, len(offered)), dtype=bool),
         ),
         free_space=0.3,
         headroom=0.2,
@@ -195,7 +197,7 @@ def measure(relations: int, runs: int) -> Row:
         began = time.perf_counter()
         placed = place(problem, gap=GAP_PCT[relations] / 100)
         seconds.append(time.perf_counter() - began)
-        if placed is None:
+        if isinstance(placed, Missing):
             raise SystemExit(f"{relations} relations, seed {seed}: nothing was found")
         gaps.append((placed.usd_month / placed.bound_usd - 1) * 100)
         prices.append(placed.usd_month)

@@ -67,7 +67,7 @@ def problem(seed: int, items: int, shapes: int, *, single: bool = True) -> Place
     waits = (demand @ per_demand[:, WAIT].T).sum(axis=0)
     kinds = Kinds(
         allowed=np.array([[True] * shapes, [not s.is_hdd for s in chosen]]),
-        move_usd_per_gib=np.array([[0.0002] * shapes, [0.0] + [0.0002] * (shapes - 1)]),
+        away=np.array([[True] * shapes, [False] + [True] * (shapes - 1)]),
     )
     singles = Singles.none(shapes)
     if single:
@@ -77,7 +77,7 @@ def problem(seed: int, items: int, shapes: int, *, single: bool = True) -> Place
         singles = Singles(
             use=use,
             allowed=np.array([[not s.is_hdd for s in chosen]]),
-            move_usd=np.zeros((1, shapes)),
+            away=np.zeros((1, shapes), dtype=bool),
             alone=frozenset((0,)) if random.random() < 0.3 else frozenset(),
         )
     slack = random.uniform(1.0, 3.0)
@@ -134,14 +134,8 @@ def cheapest(given: PlacementProblem, choice: Ints) -> Floats:
     usd = np.zeros(len(choice))
     bought = np.zeros((len(choice), len(given.shapes)), dtype=bool)
     allowed = np.concatenate((given.kinds.allowed[given.items.kind], given.singles.allowed))
-    moves = np.concatenate(
-        (
-            given.kinds.move_usd_per_gib[given.items.kind] * given.items.demand[:, :1],
-            given.singles.move_usd,
-        )
-    )
     for unit in range(choice.shape[1]):
-        usd += np.where(allowed[unit, choice[:, unit]], moves[unit, choice[:, unit]], np.inf)
+        usd += np.where(allowed[unit, choice[:, unit]], 0.0, np.inf)
         bought[np.arange(len(choice)), choice[:, unit]] = True
         if unit - given.items.count in given.singles.alone:
             shared = (choice == choice[:, unit : unit + 1]).sum(axis=1) > 1
@@ -170,8 +164,7 @@ def _volume_usd(given: PlacementProblem, one: Shape, load: Floats) -> Floats:
     mibps = load[:, BYTES] / (1 - given.headroom)
     gib = load[:, GIB] / (1 - given.free_space)
     if one.existing is None:
-        usd = provider_documents.least_usd(one.type, one.stripes, gib, iops, mibps, is_new=True)
-        return usd + given.new_volume_usd
+        return provider_documents.least_usd(one.type, one.stripes, gib, iops, mibps, is_new=True)
     held = one.stripes * one.existing.size_bytes / BYTES_OF_GIB
     grown = np.maximum(gib, held)
     usd = provider_documents.least_usd(one.type, one.stripes, grown, iops, mibps, is_new=False)

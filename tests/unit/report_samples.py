@@ -10,8 +10,11 @@ from dataclasses import replace
 
 from pgstow import catalog, verification
 from pgstow.model import (
+    Acceptance,
     Activity,
     BackgroundWrites,
+    Bound,
+    Considered,
     Demand,
     DeviceTraffic,
     Goal,
@@ -214,7 +217,9 @@ def plan() -> Plan:
                "asks 824 IOPS and 6.4 MiB/s of 2 GiB (412 IOPS per GiB)", "data", 0.0),
     )  # fmt: skip
     goal = Goal(commit_p99_ms=5.0, tps=5200.0)
-    return Plan(goal, layout_after(), prediction(), present, 0.18, 32.90, reasons)
+    considered = Considered(("gp3", "io2"), 6, 8)
+    bound = Bound("price", 32.90, considered, Acceptance(2500.0, 0.02, 0.2, 0.3), is_proven=True)
+    return Plan(goal, layout_after(), prediction(), present, reasons, bound=bound)
 
 
 def steps() -> tuple[StepOutcome, ...]:

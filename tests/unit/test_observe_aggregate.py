@@ -335,3 +335,12 @@ def test_a_table_that_was_never_analysed_grows_too() -> None:
     demand = profile.demand(ORDERS)
     assert demand is not None and demand.growth_bytes is not None
     assert demand.growth_bytes.mean == pytest.approx(100 * 1000 * 8192 / 500 / 10)
+
+
+def test_subtransactions_are_counted_where_the_server_does() -> None:
+    first, last = server_sample(0.0, subtransactions=100), server_sample(10.0, subtransactions=400)
+    assert aggregate(observation([first, last])).activity.subtransactions == Rate(30.0, None, 1)
+    unknown = server_sample(0.0)
+    assert aggregate(observation([unknown, last])).activity.subtransactions is None
+    reset = server_sample(10.0, subtransactions=5)
+    assert aggregate(observation([first, reset])).activity.subtransactions is None

@@ -40,8 +40,7 @@ def _moved(problem: PlacementProblem, prices: Floats, shape: Ints, left_ms: floa
 def _cost(problem: PlacementProblem, prices: Floats, shape: Ints) -> float:
     uses = np.einsum("cuk,ik->icu", problem.use_per_demand, problem.items.demand)
     own = (uses[np.arange(len(shape)), shape] * prices[shape]).sum(axis=1)
-    moves = problem.kinds.move_usd_per_gib[problem.items.kind, shape] * problem.items.demand[:, 0]
-    return float((own + moves).sum())
+    return float(own.sum())
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -74,6 +74,49 @@ def test_without_settings_the_servers_are_left_alone(tmp_path: Path) -> None:
     assert read_layout(tmp_path / "planned.toml").postgres.settings == ()
 
 
+def test_a_file_that_somebody_changed_is_not_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "planned.toml"
+    assert plan(tmp_path, "--tps", "0.5x").exit_code == 0
+    assert plan(tmp_path, "--tps", "0.4x").exit_code == 0  # nobody has changed it
+    mine = out.read_text() + "# as agreed on Monday\n"
+    out.write_text(mine)
+    refused = plan(tmp_path, "--tps", "4x")
+    assert refused.exit_code != 0
+    assert str(refused.exception) == (
+        f"{out} is there and is not a plan of this workspace as pgstow wrote it;"
+        " name another file with --out, or overwrite it with --force"
+    )
+    assert getattr(refused.exception, "exit_code", None) == 2
+    assert out.read_text() == mine
+    assert plan(tmp_path, "--tps", "0.5x", "--force").exit_code == 0
+    assert out.read_text() != mine
+
+
+def test_a_layout_of_ones_own_is_not_overwritten_by_a_first_plan(tmp_path: Path) -> None:
+    (tmp_path / "planned.toml").write_text("mine")
+    result = plan(tmp_path, "--tps", "0.5x")
+    assert "--force" in str(result.exception)
+    assert (tmp_path / "planned.toml").read_text() == "mine"
+
+
+def test_a_frontier_writes_nothing_and_so_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "planned.toml").write_text("mine")
+    assert plan(tmp_path, "--frontier").exit_code == 0
+    assert (tmp_path / "planned.toml").read_text() == "mine"
+
+
+def test_the_bound_is_said_as_it_is_in_json(tmp_path: Path) -> None:
+    text = plan(tmp_path, "--tps", "2x").stdout
+    document = json.loads(plan(tmp_path, "--tps", "2x", "--json").stdout)
+    assert document["proof"] in text
+    assert document["bound"]["of"] == "price" and document["bound"]["is_proven"] is True
+    assert document["bound"]["acceptance"]["tps"] == 2 * content_platform.TPS
+    assert document["gap_pct"] >= 0
+    assert "At the goal's 1,400 TPS" in text
+    budget = json.loads(plan(tmp_path, "--budget", "3", "--json").stdout)
+    assert budget["bound"]["of"] == "tps" and budget["gap_pct"] is None
+
+
 def test_json_has_the_same_and_the_catalog_files(tmp_path: Path) -> None:
     result = plan(tmp_path, "--tps", "1.5x", "--max-volumes", "1", "--json")
     document = json.loads(result.stdout)

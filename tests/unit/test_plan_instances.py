@@ -56,8 +56,9 @@ def test_the_cheapest_of_all_instances_is_found() -> None:
             continue
     assert each
     assert together(found) == pytest.approx(min(each))
-    assert found.bound_usd_month <= together(found)
-    assert found.gap_pct == pytest.approx((together(found) / found.bound_usd_month - 1) * 100)
+    assert found.bound is not None and found.bound.value <= together(found)
+    assert found.bound.layouts.instances
+    assert found.gap_pct == pytest.approx((together(found) / found.bound.value - 1) * 100)
     (reason,) = [one for one in found.reasons if one.subject == "instance"]
     assert reason.choice == found.layout.host.instance
     assert "vCPU" in reason.because

@@ -13,8 +13,8 @@ from pgstow import catalog, planning
 from pgstow.model import Goal, HostSpec, InfeasibleError, Plan, Profile, Rate, UserError, Volume
 from pgstow.planning.candidates import failure_rate
 from pgstow.planning.needs import wal_needs
-from pgstow.planning.placement import Kinds, PlacementProblem
-from pgstow.planning.placement.moving import moved_gib, place_within
+from pgstow.planning.placement import Kinds, Missing, Placed, PlacementProblem, moved_gib
+from pgstow.planning.placement.moving import place_within
 from pgstow.planning.placement.solver import place
 from pgstow.prediction import HostOverhead, workload_of
 from pgstow.units import GIB, Bytes
@@ -102,7 +102,7 @@ def test_backups_get_a_volume_of_their_own_at_its_price() -> None:
     price = CATALOG.price(volume, found.layout.host).usd_month
     assert price is not None
     assert usd(found) == pytest.approx(usd(plan(PROFILE, goal)) + price)
-    assert found.gap_pct >= 0
+    assert found.gap_pct is not None and found.gap_pct >= 0
 
 
 def test_a_backups_volume_is_one_of_those_allowed() -> None:
@@ -163,9 +163,9 @@ def movable(seed: int, items: int) -> PlacementProblem:
     """A placement problem whose items all lie on the first shape now, and may stay there."""
     whole = problem(seed, items, 4)
     count = whole.kinds.allowed.shape
-    move = np.full(count, 0.0002)
-    move[:, 0] = 0.0
-    kinds = Kinds(whole.kinds.allowed | (np.arange(count[1]) == 0), move)
+    away = np.ones(count, dtype=bool)
+    away[:, 0] = False
+    kinds = Kinds(whole.kinds.allowed | ~away, away)
     return replace(whole, kinds=kinds, response_ms=None)
 
 
@@ -174,11 +174,11 @@ def movable(seed: int, items: int) -> PlacementProblem:
 def test_a_limit_on_moves_is_kept_at_a_price(seed: int, share: float) -> None:
     whole = movable(seed, 8)
     free = place(whole)
-    if free is None:
+    if isinstance(free, Missing):
         return
     limit = share * moved_gib(whole, free)
     found = place_within(replace(whole, max_move_gib=limit))
-    if found is None:
+    if isinstance(found, Missing):
         return
     assert moved_gib(whole, found) <= limit + 1e-6
     assert found.usd_month >= free.usd_month - 1e-6
@@ -188,12 +188,12 @@ def test_a_limit_on_moves_is_kept_at_a_price(seed: int, share: float) -> None:
 def test_a_price_on_moving_finds_nearly_what_the_whole_programme_does(seed: int) -> None:
     whole = movable(seed, 700)
     free = place(whole)
-    assert free is not None
+    assert isinstance(free, Placed)
     limit = 0.3 * moved_gib(whole, free)
     assert limit > 0
     limited = replace(whole, max_move_gib=limit)
     found, best = place_within(limited), place(limited, exact_max=10**9)
-    assert found is not None and best is not None
+    assert isinstance(found, Placed) and isinstance(best, Placed)
     assert moved_gib(limited, found) <= limit * (1 + 1e-6)
     assert found.bound_usd <= best.usd_month * (1 + 1e-6)
     assert best.bound_usd * (1 - 1e-6) <= found.usd_month <= 1.005 * best.usd_month

@@ -32,6 +32,7 @@ def test_the_frontier_is_shown_and_plans_nothing(database: Path) -> None:
     assert found.exit_code == 0
     assert re.search(r"█ +knee ", found.stdout)
     assert "% above the least possible" in found.stdout
+    assert "Every row was simulated" in found.stdout
     assert "Knee: " in found.stdout
     assert not (database.parent / "planned.toml").exists()
     with Workspace.open(database) as store:

@@ -30,7 +30,7 @@ def test_four_times_the_transactions_for_little_more() -> None:
     assert speed.commit_ms.p99 is not None
     assert speed.commit_ms.p99 <= 8
     assert speed.usd_month is not None
-    assert found.bound_usd_month <= speed.usd_month
+    assert found.bound is not None and found.bound.value <= speed.usd_month
     present = found.present.performance
     assert speed.usd_per_1000_tps is not None
     assert present.usd_per_1000_tps is not None
@@ -133,4 +133,4 @@ def test_group_commit_never_flushes_faster_than_the_device() -> None:
 
 def test_cpu_bound_goal_has_no_response_left() -> None:
     work = workload_of(PROFILE)
-    assert response_budget_us(work, work.cores / work.cpu_us * 1e6) is None
+    assert response_budget_us(work, 1.001 * work.cores / work.cpu_us * 1e6) is None

@@ -165,6 +165,9 @@ def plan(
         Path,
         typer.Option(rich_help_panel=_OUTPUT, metavar="FILE", help="Where the layout is written."),
     ] = Path("planned.toml"),
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=_OUTPUT, help="Overwrite an edited FILE.")
+    ] = False,
     from_profile: FromProfile = None,
     workspace: Workspace = DEFAULT_WORKSPACE,
     json: Json = False,
@@ -211,7 +214,8 @@ def plan(
         if frontier:
             show_frontier(profile, goal, rules, rates, json=json)
             return
-        check_out(out, store)
+        if not force:
+            check_out(out, store)
         found = _planned(profile, goal, rules, rates)
         store.add("plan", found)
     write_layout(out, format_layout(found.layout))
@@ -247,6 +251,8 @@ def as_plain(found: "Plan", profile: "Profile", rules: "Catalog") -> dict[str, A
     from pgstow import planning
 
     plain: dict[str, Any] = {one.name: getattr(found, one.name) for one in fields(found)}
+    plain["gap_pct"], plain["proof"] = found.gap_pct, found.proof
+    plain["fullest"] = planning.fullest(found)
     plain["changes"] = planning.changes(profile, found.layout, rules)
     plain["user_files"] = rules.user_files
     return plain

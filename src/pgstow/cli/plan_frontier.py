@@ -87,7 +87,7 @@ def knee_lines(found: "Frontier") -> "Iterator[str]":
     priced = [one for one in found.points if one.bound_usd_month > 0]
     gap = max((one.usd_month / one.bound_usd_month - 1 for one in priced), default=0.0)
     yield f"No price is more than {gap:.2%} above the least possible for its speed."
-    yield "Prices and latencies are the programme's, before any simulation; plan --tps checks."
+    yield "Every row was simulated, as pgstow plan --tps does."
 
 
 def _slope(slow: "FrontierPoint", fast: "FrontierPoint") -> str:

@@ -31,13 +31,11 @@ def lines(
     ]
     for name, one, other in rows:
         yield f"  {name:<14}{one:>14}{other:>14}"
-    what = "instance and layout" if found.goal.any_instance else "layout"
-    yield (
-        f"No {what} meeting this goal costs less than {format_usd(found.bound_usd_month)}:"
-        f" this one is at most {found.gap_pct:.2f} % dearer than the best possible"
-    )
+    if found.proof is not None:
+        yield found.proof
     yield ""
     yield from explain_lines(found.prediction, profile, width=width)
+    yield from _headroom(found)
     yield ""
     yield from changes_lines(changes)
     yield "Why:"
@@ -50,6 +48,20 @@ def lines(
         yield f"  {shown(reason.subject)} {between} {reason.choice}: {reason.because}"
         yield f"      next best: {reason.next_best}{price}"
     yield from settings_lines(found)
+
+
+def _headroom(found: "Plan") -> "Iterator[str]":
+    """How full limits are at the goal's speed, beside those above, at the predicted one."""
+    from pgstow import planning
+
+    full = planning.fullest(found)
+    if full is None:
+        return
+    yield (
+        f"  At the goal's {full.tps:,.0f} TPS {shown(full.where)} is used most,"
+        f" {full.used:.0%} of its limit; the figures above are at"
+        f" {found.prediction.performance.tps:,.0f} TPS, as fast as the clients ask"
+    )
 
 
 def _instance_rows(found: "Plan") -> "Iterator[tuple[str, str, str]]":

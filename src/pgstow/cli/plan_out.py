@@ -28,7 +28,7 @@ def check_out(path: Path, store: "Workspace") -> None:
                 return
     raise UserError(
         f"{path} is there and is not a plan of this workspace as pgstow wrote it",
-        "name another file with --out, or move it away",
+        "name another file with --out, or overwrite it with --force",
     )
 
 

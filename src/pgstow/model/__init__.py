@@ -1,9 +1,11 @@
 """The words of pgstow, as frozen values that refuse impossible contents."""
 
+from pgstow.model.bound import Acceptance, Bound, Considered
 from pgstow.model.errors import (
     HostError,
     InfeasibleError,
     LayoutError,
+    NotFoundError,
     PgstowError,
     ServerError,
     UserError,
@@ -79,14 +81,17 @@ from pgstow.model.study import Claim, Column, Mistake, PublishedRow, Study
 
 __all__ = [
     "DEFAULT_TABLESPACE",
+    "Acceptance",
     "Activity",
     "BackgroundWrites",
+    "Bound",
     "Build",
     "Burst",
     "CheckpointUse",
     "Claim",
     "Column",
     "CommitUse",
+    "Considered",
     "CpuUse",
     "DataChoice",
     "Demand",
@@ -115,6 +120,7 @@ __all__ = [
     "Mechanics",
     "Member",
     "Mistake",
+    "NotFoundError",
     "Outcome",
     "PartitionedRelation",
     "Performance",

@@ -44,4 +44,8 @@ class WorkspacePathError(UserError, WorkspaceError):
 
 
 class InfeasibleError(UserError):
-    """No layout meets the goal; the message names the limits that conflict."""
+    """No layout meets the goal, which is proved; the message names the limits that conflict."""
+
+
+class NotFoundError(PgstowError):
+    """A search ended before it found a layout, or proved that there is none."""

@@ -89,13 +89,15 @@ class Activity:
 
     ``active_sessions`` is the mean number executing or idle in transaction, so latency is
     active_sessions / transactions by Little's law. ``write_transactions`` are those that took a
-    transaction ID: what commits and flushes.
+    transaction ID: what commits and flushes. Subtransactions that write take one each too;
+    ``subtransactions`` is how many did at the most, where the server counts it.
     """
 
     transactions: Rate
     write_transactions: Rate
     active_sessions: Rate
     client_backends: Rate
+    subtransactions: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)

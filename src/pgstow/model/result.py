@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pgstow.model.bound import Bound
 from pgstow.model.provenance import Provenance, Warning
 from pgstow.model.storage import Layout, RelationId
 
@@ -134,19 +135,34 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A layout for a goal with its proof: no layout considered is cheaper by more than the gap."""
+    """A layout for a goal, with what was proved of all that were considered."""
 
     goal: Goal
     layout: Layout
     prediction: Prediction
     present: Prediction
-    gap_pct: float
-    bound_usd_month: float
     reasons: tuple[Reason, ...]
     warnings: tuple[Warning, ...] = ()
     settings: tuple[Setting, ...] = ()  # what of the layout's settings is changed, and why
     instance_usd_month: float | None = None  # None: not known; the bound has it with any_instance
     present_instance_usd_month: float | None = None
+    bound: Bound | None = None  # None: a plan of before there were any
+
+    @property
+    def total_usd_month(self) -> float:
+        """What the bound is held against: the volumes, with the instance where that is planned."""
+        instance = self.instance_usd_month if self.goal.any_instance else None
+        return (self.prediction.performance.usd_month or 0.0) + (instance or 0.0)
+
+    @property
+    def gap_pct(self) -> float | None:
+        """How much dearer than the best possible it may be; None: not known."""
+        return None if self.bound is None else self.bound.gap_pct(self.total_usd_month)
+
+    @property
+    def proof(self) -> str | None:
+        """What was proved, in a sentence."""
+        return None if self.bound is None else self.bound.sentence(self.total_usd_month)
 
 
 StepKind = Literal[

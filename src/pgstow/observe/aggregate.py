@@ -220,7 +220,16 @@ def _activity(kept: Sequence[Interval]) -> Activity:
         write_transactions=rate(kept, written),
         active_sessions=active,
         client_backends=gauge([sample.client_backends for sample in samples]),
+        subtransactions=_subtransactions(kept),
     )
+
+
+def _subtransactions(kept: Sequence[Interval]) -> Rate | None:
+    pairs = [(i.before.server.subtransactions, i.after.server.subtransactions) for i in kept]
+    rises = [after - before for before, after in pairs if before is not None and after is not None]
+    if len(rises) < len(kept) or min(rises) < 0:  # statistics were reset
+        return None
+    return rate_of([float(rise) for rise in rises], [interval.seconds for interval in kept])
 
 
 def _host(kept: Sequence[Interval], machine: Machine | None) -> HostTraffic | None:

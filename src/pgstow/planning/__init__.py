@@ -16,6 +16,7 @@ from pgstow.planning.growth import (
     growth_needed,
     growth_warnings,
 )
+from pgstow.planning.headroom import Fullest, fullest
 from pgstow.planning.memory import cache_of, unknown_warnings
 from pgstow.planning.planner import plan
 from pgstow.planning.selection import select, select_one, select_together
@@ -28,6 +29,7 @@ __all__ = [
     "Contents",
     "Frontier",
     "FrontierPoint",
+    "Fullest",
     "Growth",
     "Margins",
     "Move",
@@ -45,6 +47,7 @@ __all__ = [
     "evidence",
     "frontier",
     "full_warnings",
+    "fullest",
     "grown",
     "growth",
     "growth_needed",

@@ -1,5 +1,6 @@
 """What lies on each volume of a predicted layout, and what each of it asks there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pgstow.model import Prediction, Profile, RelationId
@@ -50,12 +51,15 @@ class Contents:
     used_bytes: int
 
 
-def contents(prediction: Prediction, profile: Profile, *, shown: int = 8) -> tuple[Contents, ...]:
-    """What lies on each volume, ``shown`` relations of each by name."""
+def contents(
+    prediction: Prediction, profile: Profile, *, shown: int = 8, are_parts_summed: bool = True
+) -> tuple[Contents, ...]:
+    """What lies on each volume, ``shown`` relations of each by name; partitions as one, or each."""
     workload = workload_of(profile)
     tps = prediction.performance.tps
     layout = prediction.layout
-    by_volume = _relations_by_volume(prediction, profile, workload)
+    names = profile.server.shown_as() if are_parts_summed else {}
+    by_volume = _relations_by_volume(prediction, profile, workload, names)
     temp = layout.postgres.temp or (layout.postgres.data,)
     found = []
     loads = {load.volume: load for load in prediction.volumes}
@@ -78,12 +82,13 @@ def contents(prediction: Prediction, profile: Profile, *, shown: int = 8) -> tup
     return tuple(found)
 
 
-def asked(works: list[RelationWork], tps: float) -> tuple[float, float, float]:
+def asked(works: list[RelationWork], tps: float, workload: Workload) -> tuple[float, float, float]:
     """Reads, writes and bytes per second of some relations' work at a speed."""
     random = sum(work.reads for work in works)
     sequential = sum(work.sequential_reads for work in works)
     writes = sum(work.writes for work in works)
-    size = (random + writes) * BLOCK_BYTES + sequential * SEQUENTIAL_READ_BYTES
+    size = random * workload.read_bytes + writes * workload.write_bytes
+    size += sequential * SEQUENTIAL_READ_BYTES
     return (random + sequential) * tps, writes * tps, size * tps
 
 
@@ -97,11 +102,13 @@ def work_by_owner(profile: Profile, workload: Workload) -> dict[RelationId, list
 
 
 def _relations_by_volume(
-    prediction: Prediction, profile: Profile, workload: Workload
+    prediction: Prediction,
+    profile: Profile,
+    workload: Workload,
+    shown: Mapping[RelationId, tuple[RelationId, str]],
 ) -> dict[str, list[Share]]:
     tps = prediction.performance.tps
     where = places(prediction.layout, profile.server.relations)
-    shown = profile.server.shown_as()
     observed = _observed_blocks(profile)
     grouped: dict[tuple[str, RelationId, str], list[RelationWork]] = {}
     owners: dict[tuple[str, RelationId, str], int] = {}
@@ -112,7 +119,7 @@ def _relations_by_volume(
     by_volume: dict[str, list[Share]] = {}
     for key, works in grouped.items():
         volume, name, kind = key
-        reads, writes, rate = asked(works, tps)
+        reads, writes, rate = asked(works, tps, workload)
         share = Share(
             kind=kind,
             name=str(name),
@@ -159,16 +166,20 @@ def _as_predicted(shares: list[Share], reads: float) -> list[Share]:
 
 def wal_share(prediction: Prediction, profile: Profile, workload: Workload) -> Share:
     """Flushes by group commit at the predicted flush time, and the bytes written."""
-    commits = workload.write_fraction * prediction.performance.tps
+    tps = prediction.performance.tps
+    commits, lazy = workload.write_fraction * tps, workload.lazy_wal_writes * tps
     flush_s = (prediction.performance.wal_sync_us or 0.0) / 1e6
+    flushes = flush_rate(commits, flush_s)
+    written = commits * workload.wal_bytes + lazy * workload.lazy_wal_bytes
     return Share(
         kind=WAL_KIND,
         name=None,
         relations=0,
         size_bytes=round(wal_gib(profile) * GIB),
         reads=0.0,
-        writes=flush_rate(commits, flush_s),
-        bytes_per_second=commits * workload.wal_bytes,
+        writes=flushes + lazy,
+        # a flush writes whole pages, of which it fills the first and the last in part
+        bytes_per_second=written + flushes * BLOCK_BYTES,
     )
 
 

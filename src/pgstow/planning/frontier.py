@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgstow.model import Goal, InfeasibleError, Prediction, Profile
+from pgstow.model import Goal, InfeasibleError, NotFoundError, Prediction, Profile
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.placement import (
     IOPS,
     WAIT,
+    Missing,
     Placed,
     PlacementProblem,
     Series,
@@ -17,11 +18,12 @@ from pgstow.planning.placement import (
 )
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.planner import case_of, clients_for
-from pgstow.planning.search import Planner, Tightening, highest
+from pgstow.planning.search import Planner, cheapest, highest
 
 POINTS = 30
 _SLOWEST = 0.5  # of the observed throughput
 _BISECTIONS = 6
+_SHARES = (1.0, 0.95, 0.9, 0.8, 0.6, 0.3)  # of what the programme reaches, tried by simulation
 _GAP = 2e-3
 _NODES_MAX = 12
 
@@ -30,7 +32,7 @@ _NODES_MAX = 12
 class FrontierPoint:
     """The cheapest layout for one throughput; no other costs less than ``bound_usd_month``.
 
-    ``latency_ms`` is the mean of a transaction by the interactive response time law.
+    ``latency_ms`` is the mean of a transaction as simulated, by as many ``clients`` as ask for it.
     """
 
     tps: float
@@ -64,23 +66,25 @@ def frontier(
 ) -> Frontier:
     """The cheapest layouts from half the observed throughput to the most that can be reached.
 
-    Of ``goal`` all but the throughput and the budget counts. Prices and waits are the programme's,
-    as they are before the simulator's check. Raises InfeasibleError where not even the slowest can
-    be met.
+    Of ``goal`` all but the throughput and the budget counts. Each point is what a plan for that
+    throughput finds, simulated like it. Raises InfeasibleError where not even the slowest can be
+    met, NotFoundError where nothing was found for it.
     """
     case = case_of(profile, replace(goal, tps=None, budget_usd_month=None), catalog, growth)
     planner = case.planner()
-    curve = _Curve(planner, case.present)
+    curve = _Curve(planner, case.present, 0.0 if case.backup is None else case.backup.usd_month)
     slowest = _SLOWEST * planner.workload.transactions_per_second
     first = curve.at(slowest)
-    if first is None:
-        raise InfeasibleError(
-            f"no layout reaches even {slowest:,.0f} TPS, half of what was observed",
-            "allow more types or volumes, or less headroom",
-        )
+    if isinstance(first, Missing):
+        remedy = "allow more types or volumes, or less headroom"
+        what = f"{slowest:,.0f} TPS, half of what was observed"
+        if first is Missing.NOT_FOUND:
+            raise NotFoundError(f"no layout was found in time for {what}", remedy)
+        raise InfeasibleError(f"no layout reaches even {what}", remedy)
     fastest = _fastest(curve, slowest)
     speeds = np.linspace(slowest, fastest, points).tolist()
-    found = [first, *(point for tps in speeds[1:] if (point := curve.at(tps)) is not None)]
+    found = [first]
+    found += [point for tps in speeds[1:] if not isinstance(point := curve.at(tps), Missing)]
     found = _without_luck(found)
     return Frontier(tuple(found), knee_of(found))
 
@@ -91,64 +95,78 @@ class _Curve:
 
     planner: Planner
     present: Prediction
+    backup_usd: float
     base: PlacementProblem | None = None  # the first, whose uses the columns hold
     tps: float = 0.0  # of that
     series: Series | None = None
 
-    def at(self, tps: float) -> FrontierPoint | None:
-        """The cheapest layout at one speed; None where none reaches it."""
-        seen = self.planner.workload
-        clients = clients_for(seen, tps, self.present)
-        planner = replace(self.planner, workload=replace(seen, clients=clients))
-        problem = planner.problem(tps, Tightening())
-        placed = None if problem is None else self._placed(problem, tps)
-        if placed is None or problem is None:
-            return None
-        usd_month = _price(problem, placed)
+    def at(self, tps: float) -> FrontierPoint | Missing:
+        """The cheapest layout at one speed, or why there is none."""
+        found = cheapest(self._planner(tps), tps)
+        if isinstance(found, Missing):
+            return found
+        speed, workload = found.prediction.performance, self.planner.workload
+        clients = clients_for(workload, tps, self.present)
         return FrontierPoint(
             tps=tps,
-            latency_ms=clients / tps * 1e3 - seen.think_us / 1e3,
+            latency_ms=speed.latency_ms.mean or clients / tps * 1e3 - workload.think_us / 1e3,
             clients=clients,
-            usd_month=usd_month,
-            bound_usd_month=min(placed.bound_usd, usd_month),
-            volumes=tuple(problem.shapes[one.shape].label for one in placed.volumes),
+            usd_month=found.usd_month + self.backup_usd,
+            bound_usd_month=min(found.bound_usd, found.usd_month) + self.backup_usd,
+            volumes=tuple(one.shape.label for one in found.solution.volumes),
         )
 
-    def _placed(self, problem: PlacementProblem, tps: float) -> Placed | None:
-        if is_small(problem) or problem.max_move_gib is not None:
-            return place_within(problem, gap=_GAP)
-        if self.base is None or self.series is None:
+    def reaches(self, tps: float) -> bool:
+        """Whether the programme has a layout for a speed; the simulator is not asked."""
+        return not isinstance(self._planner(tps).priced(tps), Missing)
+
+    def _planner(self, tps: float) -> Planner:
+        """As a plan for that speed would have it, but for the columns that are kept."""
+        seen = self.planner.workload
+        workload = replace(seen, clients=clients_for(seen, tps, self.present))
+
+        def place(problem: PlacementProblem, *, breaks_ties: bool = True) -> Placed | Missing:
+            return self._placed(problem, tps, breaks_ties=breaks_ties)
+
+        return replace(self.planner, workload=workload, place=place)
+
+    def _placed(
+        self, problem: PlacementProblem, tps: float, *, breaks_ties: bool
+    ) -> Placed | Missing:
+        singles, base = problem.singles, self.base
+        if is_small(problem) or problem.max_move_gib is not None or singles.alone:
+            return place_within(problem, gap=_GAP, breaks_ties=breaks_ties)
+        if base is None or self.series is None:
             self.base, self.tps = problem, tps
             self.series = Series.of(problem)
-        pace = tps / self.tps
-        use = problem.singles.use.copy()
-        use[:, :, IOPS:WAIT] /= pace
+            base = problem
+        use, given = problem.use_per_demand, base.use_per_demand
+        pace = float(use[0, IOPS, 1] / given[0, IOPS, 1])
+        alike = (
+            base.singles.allowed == singles.allowed
+        ).all() and base.headroom == problem.headroom
+        if not alike or not np.allclose(use[:, IOPS:WAIT], pace * given[:, IOPS:WAIT]):
+            return place_within(problem, gap=_GAP, breaks_ties=breaks_ties)
+        own = singles.use.copy()
+        own[:, :, IOPS:WAIT] /= pace
         paced = replace(
             problem,
-            use_per_demand=self.base.use_per_demand,
-            items=self.base.items,
-            kinds=self.base.kinds,
-            singles=replace(problem.singles, use=use),
+            use_per_demand=given,
+            items=base.items,
+            kinds=base.kinds,
+            singles=replace(singles, use=own),
             pace=pace,
         )
         return self.series.place(paced, gap=_GAP, nodes_max=_NODES_MAX)
 
 
-def _price(problem: PlacementProblem, placed: Placed) -> float:
-    """What the volumes cost, without what the programme adds so that nothing moves for nothing."""
-    items, singles = problem.items, problem.singles
-    each = problem.kinds.move_usd_per_gib[items.kind, placed.item_shape] * items.demand[:, 0]
-    moving = each.sum() + singles.move_usd[np.arange(singles.count), placed.single_shape].sum()
-    new = sum(problem.shapes[one.shape].existing is None for one in placed.volumes)
-    return placed.usd_month - float(moving) - new * problem.new_volume_usd
-
-
 def _fastest(curve: _Curve, slowest: float) -> float:
     """The highest speed that some layout reaches, by bisection."""
     most = curve.planner.workload.tps_of_cores * (1 - curve.planner.goal.headroom)
-    if curve.at(most) is not None:
-        return most
-    return highest(slowest, most, _BISECTIONS, lambda tps: curve.at(tps) is not None)
+    if not curve.reaches(most):
+        most = highest(slowest, most, _BISECTIONS, curve.reaches)
+    every = (slowest + (most - slowest) * share for share in _SHARES)
+    return next((tps for tps in every if not isinstance(curve.at(tps), Missing)), slowest)
 
 
 def _without_luck(points: list[FrontierPoint]) -> list[FrontierPoint]:

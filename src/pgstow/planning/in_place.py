@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pgstow.model import Profile, Reason
 from pgstow.planning.changes import changes
-from pgstow.planning.placement import is_small
+from pgstow.planning.placement import Missing, is_small
 from pgstow.planning.search import Found, Planner, cheapest
 from pgstow.units import format_size
 
@@ -26,8 +26,10 @@ def why_moving(planner: Planner, found: Found, profile: Profile) -> tuple[Reason
     parts += ["temporary files"] if any(move.what == "temp" for move in moves.moves) else []
     choice, because = ", ".join(parts), "together with what is bought, the cheapest for the goal"
     still = cheapest(replace(planner, goal=replace(goal, max_move_bytes=0)), found.tps)
-    if still is None:
-        return (Reason("moves", choice, because, "none: in place alone misses the goal", None),)
-    price, other = (one.prediction.performance.usd_month or 0.0 for one in (found, still))
+    if isinstance(still, Missing):
+        nothing = "none: in place alone misses the goal"
+        if still is Missing.NOT_FOUND:
+            nothing = "none was found in place alone"
+        return (Reason("moves", choice, because, nothing, None),)
     nothing = "nothing moved, volumes changed in place"
-    return (Reason("moves", choice, because, nothing, max(0.0, other - price)),)
+    return (Reason("moves", choice, because, nothing, max(0.0, still.usd_month - found.usd_month)),)

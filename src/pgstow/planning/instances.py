@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pgstow.model import HostSpec, InfeasibleError, Reason, Warning
 from pgstow.planning.candidates import Machine
+from pgstow.planning.placement import Missing
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.problem import READS
 from pgstow.planning.search import TPS_TOLERANCE, Found, Planner, Tightening, cheapest, fastest
@@ -118,11 +119,14 @@ def cheapest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn, tps: float
         if disks not in freely:
             free = replace(problem, host_kiops=None, host_mibps=None, response_ms=None)
             placed = place_within(free)
-            freely[disks] = float("inf") if placed is None else placed.bound_usd
+            known = 0.0 if placed is Missing.NOT_FOUND else float("inf")
+            freely[disks] = known if isinstance(placed, Missing) else placed.bound_usd
         least = offer.usd_month + freely[disks]
         if least < best:
             solution = planner.solved(problem)
-            if solution is None:
+            if isinstance(solution, Missing):
+                if solution is Missing.NOT_FOUND:
+                    bound = min(bound, least)
                 missed.append((offer, "its storage cap is too low"))
                 continue
             least = offer.usd_month + solution.bound_usd
@@ -131,7 +135,7 @@ def cheapest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn, tps: float
             dearer.append((offer.machine.name, least))
             continue
         found = cheapest(planner, tps)
-        if found is None:
+        if isinstance(found, Missing):
             missed.append((offer, "its latency under this load is too high"))
             continue
         tried.append((offer, planner, found))
@@ -157,7 +161,7 @@ def fastest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn) -> Chosen |
         if _most_tps(planner) < most * TPS_TOLERANCE:
             break
         found = fastest(planner, planner.goal.budget_usd_month or 0.0)
-        if found is not None:
+        if isinstance(found, Found):
             tried.append((offer, planner, found))
     if not tried:
         return None

@@ -11,6 +11,7 @@ import numpy as np
 from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
 from pgstow.planning.candidates import PlanningCatalog, check_types, shape_of
 from pgstow.planning.pins import Pins
+from pgstow.planning.placement import Missing
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.search import Found, Planner
 from pgstow.planning.shapes import Shape
@@ -98,7 +99,7 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
         )
         choice = f"{bought.shape.type} of {bought.gib:,.0f} GiB"
         subject = f"volume {name}"
-        if placed is None:
+        if isinstance(placed, Missing):
             nothing = "none: no other type or size with a known price meets the goal"
             reasons.append(Reason(subject, choice, because, nothing, None))
             continue

@@ -1,12 +1,17 @@
-"""A goal that nothing meets: what stands in the way, and the nearest goal that can be met."""
+"""A goal that nothing was found for: what stands in the way, and the nearest that can be met.
+
+Every goal that is named is one of the user's own, with one wish changed: it was planned for, as it
+would be if the user asked for it.
+"""
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pgstow.model import Goal, HostCap, InfeasibleError
-from pgstow.planning.placement.moving import place_within
+from pgstow.model import Goal, HostCap, InfeasibleError, NotFoundError
+from pgstow.planning.placement import Missing, moved_gib
 from pgstow.planning.search import Found, Planner, Tightening, cheapest, highest
+from pgstow.units import GIB, MIB
 
 _BISECTIONS = 10
 _SHARES = (1.0, 0.97, 0.93, 0.85, 0.7, 0.5)  # of the programme's throughput, tried by simulation
@@ -14,45 +19,60 @@ _STEP, _STEPS = 1.25, 8  # by which a latency is raised, and how often
 _HOST = "the instance's storage cap"
 _LATENCY = "the latency of the allowed types"
 
-Relaxed = Callable[[Goal], Planner | None]
+Relaxed = Callable[[Goal], Planner | None]  # a planner for another goal of the user's
+Refusal = InfeasibleError | NotFoundError
 
 
-def infeasible(planner: Planner, tps: float, with_goal: Relaxed) -> InfeasibleError:
-    """What to say of a goal that nothing meets; ``with_goal`` makes a planner for another goal."""
-    goal = planner.goal
-    near = " or ".join(_nearest(planner, tps, with_goal))
-    conflict = _conflict(planner, tps, with_goal)
+def unmet(planner: Planner, tps: float, why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
+    """What to say of a goal that nothing was found for."""
+    near = " or ".join(_nearest(planner, tps, goal, with_goal))
+    conflict = _conflict(planner, tps, goal, with_goal)
     where = f" on {goal.instance}" if goal.instance is not None else ""
-    return InfeasibleError(
-        f"no layout meets the goal of {tps:,.0f} TPS{wishes(goal)}{where}",
-        f"{conflict}; the nearest that can be met: {near}" if near else conflict,
-    )
+    what = f"the goal of {tps:,.0f} TPS{wishes(goal)}{where}"
+    remedy = f"{conflict}; the nearest that can be met: {near}" if near else conflict
+    if why is Missing.INFEASIBLE:
+        return InfeasibleError(f"no layout meets {what}", remedy)
+    return NotFoundError(f"no layout was found in time for {what}, and none is not proved", remedy)
 
 
-def over_budget(planner: Planner, budget: float, with_goal: Relaxed) -> InfeasibleError:
+def over_budget(why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
     """What to say where nothing is within the budget: what the least would cost."""
-    free = with_goal(replace(planner.goal, budget_usd_month=None))
-    least = None if free is None else _cheapest_at_all(free)
-    price = None if least is None else least.prediction.performance.usd_month
-    nearest = "" if price is None else f"; the least that can be had is ${price:,.2f} per month"
-    return InfeasibleError(
-        f"no layout{wishes(planner.goal)} costs as little as ${budget:,.2f} per month",
-        "raise --budget, or allow cheaper types; what the server holds now cannot shrink" + nearest,
+    free = with_goal(replace(goal, budget_usd_month=None, tps=None))
+    least = Missing.NOT_FOUND if free is None else _cheapest_at_all(free)
+    nearest = ""
+    if isinstance(least, Found):
+        nearest = f"; the least that can be had is{_price(least).removeprefix(' for')}"
+    budget = f"${goal.budget_usd_month or 0.0:,.2f} per month"
+    remedy = (
+        "raise --budget, or allow cheaper types; what the server holds now cannot shrink" + nearest
+    )
+    if why is Missing.INFEASIBLE:
+        return InfeasibleError(f"no layout{wishes(goal)} costs as little as {budget}", remedy)
+    return NotFoundError(
+        f"no layout{wishes(goal)} was found in time for {budget}, and none is not proved",
+        remedy,
     )
 
 
-def too_slow(planner: Planner, found: Found, with_goal: Relaxed) -> InfeasibleError:
+def too_slow(found: Found, goal: Goal, with_goal: Relaxed) -> Refusal:
     """What to say where the fastest layout within the budget is slower than wanted."""
-    goal = planner.goal
     tps, budget = goal.tps or 0.0, goal.budget_usd_month or 0.0
     free = with_goal(replace(goal, budget_usd_month=None))
-    dearer = None if free is None else cheapest(free, tps)
+    dearer = Missing.NOT_FOUND if free is None else cheapest(free, tps)
     parts = [f"the fastest within it: {found.prediction.performance.tps:,.0f} TPS{_price(found)}"]
-    if dearer is not None:
+    if isinstance(dearer, Found):
         parts.append(f"the cheapest of {tps:,.0f} TPS:{_price(dearer).removeprefix(' for')}")
-    return InfeasibleError(
-        f"no layout of {tps:,.0f} TPS{wishes(goal)} costs as little as ${budget:,.2f} per month",
-        "; ".join(parts),
+    what, remedy = f"{tps:,.0f} TPS{wishes(goal)}", "; ".join(parts)
+    is_proved = dearer is Missing.INFEASIBLE or (
+        isinstance(dearer, Found) and dearer.bound_usd > budget
+    )
+    if is_proved:
+        return InfeasibleError(
+            f"no layout of {what} costs as little as ${budget:,.2f} per month", remedy
+        )
+    return NotFoundError(
+        f"no layout of {what} was found for ${budget:,.2f} per month, and none is not proved",
+        remedy,
     )
 
 
@@ -66,7 +86,7 @@ def wishes(goal: Goal) -> str:
     return f" with {' and '.join(parts)}" if parts else ""
 
 
-def _conflict(planner: Planner, tps: float, with_goal: Relaxed) -> str:
+def _conflict(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> str:
     """Name the limits whose removal alone would make the goal reachable."""
     if planner.problem(tps, Tightening()) is None:
         work = planner.workload
@@ -76,7 +96,7 @@ def _conflict(planner: Planner, tps: float, with_goal: Relaxed) -> str:
         )
     names = [
         name
-        for name, relaxed, is_checked in _relaxations(planner, with_goal)
+        for name, relaxed, is_checked in _relaxations(planner, goal, with_goal)
         if relaxed is not None and _is_met(relaxed, tps, is_checked=is_checked)
     ]
     names = list(dict.fromkeys(names))
@@ -86,10 +106,9 @@ def _conflict(planner: Planner, tps: float, with_goal: Relaxed) -> str:
 
 
 def _relaxations(
-    planner: Planner, with_goal: Relaxed
+    planner: Planner, goal: Goal, with_goal: Relaxed
 ) -> Iterator[tuple[str, Planner | None, bool]]:
     """Planners without one limit each, and whether the simulator must agree."""
-    goal = planner.goal
     if planner.cap.iops is not None or planner.cap.bytes_per_second is not None:
         larger = replace(planner.base, host=replace(planner.base.host, instance=None))
         yield _HOST, replace(planner, base=larger, cap=HostCap(None, None)), True
@@ -114,16 +133,21 @@ def _relaxations(
 def _is_met(planner: Planner, tps: float, *, is_checked: bool) -> bool:
     """Whether the goal is met; unchecked, whether capacity is there however long one waits."""
     if is_checked:
-        return cheapest(planner, tps) is not None
+        return isinstance(cheapest(planner, tps), Found)
     problem = planner.problem(tps, Tightening())
-    return problem is not None and place_within(replace(problem, response_ms=None)) is not None
+    if problem is None:
+        return False
+    return not isinstance(planner.place(replace(problem, response_ms=None)), Missing)
 
 
-def _nearest(planner: Planner, tps: float, with_goal: Relaxed) -> Iterator[str]:
-    goal = planner.goal
-    found = _most(planner, tps)
-    if found is not None:
-        yield f"--tps {_floor(found.tps)}{_price(found)}"
+def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Iterator[str]:
+    slower = _most(planner, tps, goal, with_goal)
+    if slower is not None:
+        yield f"--tps {slower.tps:g}{_price(slower)}"
+    if goal.max_move_bytes is not None:
+        moving = _least_moved(tps, goal, with_goal)
+        if moving is not None:
+            yield moving
     for option, field in (("--commit-p99", "commit_p99_ms"), ("--read-p99", "read_p99_ms")):
         wanted: float | None = getattr(goal, field)
         if wanted is None:
@@ -136,29 +160,50 @@ def _nearest(planner: Planner, tps: float, with_goal: Relaxed) -> Iterator[str]:
         limit = max(wanted, quickest)
         for _ in range(_STEPS):
             limit = _ceil(limit * _STEP)
-            slower = with_goal(replace(goal, **{field: limit}))  # type: ignore[arg-type]
-            met = None if slower is None else cheapest(slower, tps)
+            met = _with(with_goal, replace(goal, **{field: limit}), tps)  # type: ignore[arg-type]
             if met is not None:
                 yield f"{option} {limit:g}ms{_price(met)}"
                 break
 
 
-def _most(planner: Planner, tps: float) -> Found | None:
+def _with(with_goal: Relaxed, goal: Goal, tps: float) -> Found | None:
+    """What the user would get for another goal; None where that is nothing."""
+    planner = with_goal(goal)
+    found = Missing.NOT_FOUND if planner is None else cheapest(planner, tps)
+    return None if isinstance(found, Missing) else found
+
+
+def _most(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Found | None:
     """The highest throughput under ``tps`` that is met with all else the goal says."""
 
     def is_placed(tps: float) -> bool:
-        return planner.solve(tps, Tightening()) is not None
+        return not isinstance(planner.priced(tps), Missing)
 
     low = highest(0.0, tps, _BISECTIONS, is_placed)
     for share in _SHARES:
-        found = cheapest(planner, low * share) if low > 0 else None
+        if low <= 0:
+            break
+        # in the digits that are said, and with the clients that so much takes
+        wanted = _floor(low * share)
+        found = _with(with_goal, replace(goal, tps=wanted), wanted)
         if found is not None:
             return found
     return None
 
 
-def _cheapest_at_all(planner: Planner) -> Found | None:
-    """The cheapest layout for the load that was seen."""
+def _least_moved(tps: float, goal: Goal, with_goal: Relaxed) -> str | None:
+    """How much the cheapest layout that may move anything moves, if so much is enough."""
+    free = _with(with_goal, replace(goal, max_move_bytes=None), tps)
+    if free is None:
+        return None
+    gib = moved_gib(free.problem, free.solution.placed)
+    limit_mib = math.ceil(gib * GIB / MIB) + 1
+    within = _with(with_goal, replace(goal, max_move_bytes=limit_mib * MIB), tps)
+    return None if within is None else f"--max-move {limit_mib}MiB{_price(within)}"
+
+
+def _cheapest_at_all(planner: Planner) -> Found | Missing:
+    """The cheapest layout for half the load that was seen."""
     return cheapest(planner, planner.workload.transactions_per_second * 0.5)
 
 
@@ -167,14 +212,14 @@ def _price(found: Found) -> str:
     return "" if usd is None else f" for ${usd:,.2f} per month"
 
 
-def _floor(value: float) -> str:
+def _floor(value: float) -> float:
     """Down to three digits, so that what is said can be met.
 
-    >>> _floor(12345.6), _floor(9.87)
-    ('12300', '9.87')
+    >>> _floor(12345.6), _floor(9.876)
+    (12300.0, 9.87)
     """
-    digits = 10 ** (math.floor(math.log10(value)) - 2)
-    return f"{math.floor(value / digits + 1e-9) * digits:g}" if value < 1e6 else f"{value:.0f}"
+    digits = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return round(math.floor(value / digits + 1e-9) * digits, 9)
 
 
 def _ceil(value: float) -> float:

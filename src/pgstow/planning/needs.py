@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pgstow.model import Profile
 from pgstow.planning.shapes import Shape
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload
-from pgstow.units import GIB, parse_size
+from pgstow.units import BLOCK_BYTES, GIB, parse_size
 
 WAL = "wal"
 TEMP = "temp"
 REST = "the data directory"  # itself, beside the relations
 WAL_OVER_MOST = 1.5  # how far pg_wal may be over max_wal_size, which is a soft limit
-_WAL_PAGE_BYTES = 8192
+_ROUNDING = 1e-9
 _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the data directory holds
 
 
@@ -47,19 +47,25 @@ def flush_rate(commits_per_s: float, flush_s: float) -> float:
     return 1 / (flush_s + idle_s)
 
 
-def wal_needs(tps: float, workload: Workload, shapes: tuple[Shape, ...]) -> list[Need]:
-    """What the WAL asks of each shape: the slower it flushes, the fewer flushes there are."""
+def wal_needs(
+    tps: float, workload: Workload, shapes: tuple[Shape, ...], *, handover_us: float = 0.0
+) -> list[Need]:
+    """What the WAL asks of each shape: the slower it flushes, the fewer flushes there are.
+
+    A commit waits for one whole flush at the least. The rest of one that runs already, and
+    ``handover_us`` between the two, only some commits wait for; how many, the simulator says.
+    """
+    lazy = tps * workload.lazy_wal_writes
     commits = workload.write_fraction * tps
     needs = []
     for shape in shapes:
         flushes = flush_rate(commits, shape.write_us / 1e6)
-        busy = flushes * shape.write_us / 1e6
+        written = commits * workload.wal_bytes + flushes * BLOCK_BYTES
         needs.append(
             Need(
-                iops=flushes,
-                bytes_per_s=commits * workload.wal_bytes + flushes * _WAL_PAGE_BYTES / 2,
-                # a commit that finds a flush running waits for the rest of it, half on average
-                wait_us=workload.write_fraction * shape.write_us * (1 + busy / 2),
+                iops=flushes + lazy,
+                bytes_per_s=written + lazy * workload.lazy_wal_bytes,
+                wait_us=workload.write_fraction * max(0.0, shape.write_us - handover_us),
             )
         )
     return needs
@@ -77,13 +83,13 @@ def wal_gib(profile: Profile) -> float:
 
 
 def temp_needs(tps: float, workload: Workload, shapes: tuple[Shape, ...]) -> list[Need]:
-    """What temporary files ask of each shape: written once, read once."""
+    """What temporary files ask of each shape: written once, read once; reads are waited for."""
     moved = 2 * workload.temp_bytes * tps
     return [
         Need(
             iops=moved / SEQUENTIAL_READ_BYTES,
             bytes_per_s=moved,
-            wait_us=2 * workload.temp_bytes / SEQUENTIAL_READ_BYTES * shape.read_us,
+            wait_us=workload.temp_bytes / SEQUENTIAL_READ_BYTES * shape.read_us,
         )
         for shape in shapes
     ]
@@ -92,14 +98,13 @@ def temp_needs(tps: float, workload: Workload, shapes: tuple[Shape, ...]) -> lis
 def response_budget_us(workload: Workload, tps: float) -> float | None:
     """What a transaction may wait for I/O so that the clients reach ``tps``; None: they cannot.
 
-    N = X (R + Z) gives R; the CPU's own part is inflated as in an M/M/c queue's approximation
-    (Sakasegawa), service / c x rho^(sqrt(2(c+1)) - 1) / (1 - rho).
+    The asymptotic bounds of a closed network (Denning and Buzen, "The operational analysis of
+    queueing network models", ACM Computing Surveys 1978): X <= cores / D and N = X (R + Z) with R
+    at least what is computed and waited for without any queue. They hold for whatever was
+    measured, so no load that was seen is ever out of reach; what queues add, the simulator knows.
     """
-    cores, busy = workload.cores, tps * workload.cpu_us / 1e6
-    rho = busy / cores
-    if rho >= 1:
+    if tps * workload.cpu_us / 1e6 > workload.cores:
         return None
-    waiting = rho ** (math.sqrt(2 * (cores + 1)) - 1) / (cores * (1 - rho))
-    response = workload.clients / tps * 1e6 - workload.think_us
-    left = response - workload.cpu_us * (1 + waiting)
-    return left if left > 0 else None
+    between_us = workload.clients / tps * 1e6
+    left = between_us - workload.think_us - workload.cpu_us
+    return max(0.0, left) if left >= -_ROUNDING * between_us else None

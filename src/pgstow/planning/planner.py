@@ -7,6 +7,9 @@ import math
 from dataclasses import dataclass, replace
 
 from pgstow.model import (
+    Acceptance,
+    Bound,
+    Considered,
     Goal,
     HostSpec,
     Layout,
@@ -33,8 +36,9 @@ from pgstow.planning.instances import (
 )
 from pgstow.planning.managed import managed_candidates, managed_reasons, managed_warnings
 from pgstow.planning.memory import cache_on, memory_warnings, unknown_warnings
-from pgstow.planning.nearest import infeasible, over_budget, too_slow
+from pgstow.planning.nearest import over_budget, too_slow, unmet
 from pgstow.planning.pins import Pins, check_prices, pins_of
+from pgstow.planning.placement import Missing
 from pgstow.planning.problem import demands_of
 from pgstow.planning.reasons import reasons
 from pgstow.planning.rules import allowed
@@ -162,6 +166,7 @@ class Case:
             cap=self.catalog.host_cap(base.host),
             demands=demands,
             allowed=allowed(profile, goal, shapes, pins),
+            io_units={kind.name: kind.io_unit_bytes for kind in kinds},
         )
 
     def _check_new_names(self, pins: Pins) -> None:
@@ -178,7 +183,7 @@ class Case:
             )
 
     def other(self, goal: Goal) -> Planner | None:
-        """A planner for another goal; None where that contradicts itself."""
+        """A planner for another goal of the user's; None where that contradicts itself."""
         try:
             return replace(self, goal=goal).planner()
         except UserError:
@@ -206,6 +211,7 @@ class _Answer:
     found: Found
     bound_usd: float
     reasons: tuple[Reason, ...] = ()
+    instances: tuple[str, ...] = ()  # that were considered
 
 
 def _search(case: Case) -> _Answer:
@@ -215,16 +221,15 @@ def _search(case: Case) -> _Answer:
     budget = planner.goal.budget_usd_month
     if budget is not None:
         found = fastest(planner, budget)
-        if found is None:
-            raise over_budget(planner, budget, case.other)
+        if isinstance(found, Missing):
+            raise over_budget(found, case.goal, case.other)
         if found.prediction.performance.tps < (planner.goal.tps or 0.0) * TPS_TOLERANCE:
-            raise too_slow(planner, found, case.other)
+            raise too_slow(found, case.goal, case.other)
     else:
         found = cheapest(planner, case.tps)
-        if found is None:
-            raise infeasible(planner, case.tps, case.other)
-    bound = min(found.bound_usd, found.prediction.performance.usd_month or 0.0)
-    return _Answer(case, planner, found, bound)
+        if isinstance(found, Missing):
+            raise unmet(planner, case.tps, found, case.goal, case.other)
+    return _Answer(case, planner, found, min(found.bound_usd, found.usd_month))
 
 
 def _search_instances(case: Case) -> _Answer:
@@ -261,11 +266,16 @@ def _search_instances(case: Case) -> _Answer:
         planner = planner_on(largest) if largest is not None else None
         if planner is None or goal.budget_usd_month is not None or largest is None:
             raise no_instance(offers, goal.budget_usd_month)
-        raise infeasible(planner, case.tps, on(largest).other)
+        there = on(largest)
+        first = planner.priced(case.tps)
+        why = first if isinstance(first, Missing) else Missing.NOT_FOUND
+        raise unmet(planner, case.tps, why, there.goal, there.other)
     if chosen.found.prediction.performance.tps < (goal.tps or 0.0) * TPS_TOLERANCE:
-        raise too_slow(chosen.planner, chosen.found, on(chosen.offer).other)
+        there = on(chosen.offer)
+        raise too_slow(chosen.found, there.goal, there.other)
+    names = tuple(offer.machine.name for offer in offers)
     return _Answer(
-        on(chosen.offer), chosen.planner, chosen.found, chosen.bound_usd, (chosen.reason,)
+        on(chosen.offer), chosen.planner, chosen.found, chosen.bound_usd, (chosen.reason,), names
     )
 
 
@@ -279,17 +289,12 @@ def _planned(asked: Case) -> Plan:
         layout = with_backup(layout, backup)
         bound += backup.usd_month
         prediction = case.predictor.predict(layout, clients=planner.workload.clients)
-    price = prediction.performance.usd_month or 0.0
     instance_usd = catalog.host_usd_month(layout.host)
-    if asked.goal.any_instance:
-        price += instance_usd or 0.0
     return Plan(
         goal=asked.goal,
         layout=layout,
         prediction=replace(prediction, layout=layout),
         present=case.present,
-        gap_pct=max(0.0, price - bound) / bound * 100 if bound > 0 else 0.0,
-        bound_usd_month=bound,
         reasons=(
             *answer.reasons,
             *_reasons(case, planner, found),
@@ -307,7 +312,34 @@ def _planned(asked: Case) -> Plan:
         settings=changed,
         instance_usd_month=instance_usd,
         present_instance_usd_month=catalog.host_usd_month(case.profile.layout.host),
+        bound=_bound(asked.goal, answer, bound),
     )
+
+
+def _bound(goal: Goal, answer: _Answer, usd_month: float) -> Bound:
+    """What was proved: of the price, or with a budget of the speed at any price."""
+    planner, found = answer.planner, answer.found
+    layouts = Considered(
+        types=tuple(dict.fromkeys(shape.type for shape in planner.shapes)),
+        max_volumes=goal.max_volumes,
+        max_stripes=goal.max_stripes,
+        max_move_bytes=goal.max_move_bytes,
+        instances=answer.instances,
+    )
+    if goal.budget_usd_month is not None:
+        most = planner.most_tps
+        proven = not answer.instances and most >= found.prediction.performance.tps * TPS_TOLERANCE
+        return Bound("tps", most, layouts, None, is_proven=proven)
+    wanted = Acceptance(
+        tps=found.tps,
+        tolerance=1 - TPS_TOLERANCE,
+        headroom=goal.headroom,
+        free_space=goal.free_space,
+        commit_p99_ms=goal.commit_p99_ms,
+        read_p99_ms=goal.read_p99_ms,
+    )
+    is_proven = math.isfinite(usd_month)
+    return Bound("price", usd_month if is_proven else 0.0, layouts, wanted, is_proven=is_proven)
 
 
 def _reasons(case: Case, planner: Planner, found: Found) -> tuple[Reason, ...]:
@@ -316,7 +348,7 @@ def _reasons(case: Case, planner: Planner, found: Found) -> tuple[Reason, ...]:
         return managed_reasons(planner, found)
     return (
         *why_moving(planner, found, case.profile),
-        *reasons(found.solution, found.problem, planner.demands),
+        *reasons(found, planner, case.profile),
     )
 
 

@@ -1,11 +1,13 @@
 """From a profile to a placement problem at one wanted throughput, and back to named volumes."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pgstow.model import HostCap, Profile, RelationId
+from pgstow.model.storage import DEFAULT_CHUNK_BYTES
 from pgstow.planning.needs import (
     REST,
     TEMP,
@@ -36,7 +38,7 @@ from pgstow.units import MIB
 
 RESOURCES = 4
 SIZE, READS, SEQUENTIAL, WRITES = range(RESOURCES)  # GiB; the rest of one transaction
-_MOVE_USD_PER_GIB = 0.0002  # so that nothing moves without a gain; about one move's gp3 month / 400
+_IO_UNIT_BYTES = 256 * 1024  # of a type that nothing is known of
 _LEAST_GIB = 8192 / BYTES_OF_GIB
 _RARE_READS = 0.002  # relations that together have so little of the reads cannot move their p99
 
@@ -144,6 +146,8 @@ class Load:
     profile: Profile
     workload: Workload
     demands: Demands
+    handover_us: float = 0.0  # of the host, between two flushes of the WAL
+    io_units: Mapping[str, int] = field(default_factory=dict)  # bytes that count as one, by type
 
 
 def problem_at(
@@ -159,7 +163,7 @@ def problem_at(
     iops, rate = limits.host.iops, limits.host.bytes_per_second
     return PlacementProblem(
         shapes=shapes,
-        use_per_demand=_use_per_demand(shapes, load.tps),
+        use_per_demand=_use_per_demand(shapes, load),
         items=Items(load.demands.demand, kind),
         kinds=kinds,
         singles=_singles(load, shapes, allowed, is_wal_alone=limits.is_wal_alone),
@@ -176,15 +180,30 @@ def problem_at(
     )
 
 
-def _use_per_demand(shapes: tuple[Shape, ...], tps: float) -> Floats:
+def _use_per_demand(shapes: tuple[Shape, ...], load: Load) -> Floats:
     use = np.zeros((len(shapes), USES, RESOURCES))
     use[:, GIB, SIZE] = 1.0
-    use[:, IOPS, READS:] = tps / 1000
+    sizes = (
+        (READS, load.workload.read_bytes),
+        (SEQUENTIAL, float(SEQUENTIAL_READ_BYTES)),
+        (WRITES, load.workload.write_bytes),
+    )
     for c, shape in enumerate(shapes):
-        use[c, BYTES, (READS, WRITES)] = shape.random_io_bytes * tps / MIB
+        for resource, size in sizes:
+            use[c, IOPS, resource] = _counted(shape, size, load.io_units) * load.tps / 1000
+            least = 0 if resource == SEQUENTIAL else shape.random_io_bytes
+            use[c, BYTES, resource] = max(size, least) * load.tps / MIB
         use[c, WAIT, (READS, SEQUENTIAL)] = shape.read_us / 1000
-    use[:, BYTES, SEQUENTIAL] = SEQUENTIAL_READ_BYTES * tps / MIB
     return use
+
+
+def _counted(shape: Shape, size: float, io_units: Mapping[str, int]) -> float:
+    """Operations that one request counts, over all members that it touches, as the device does."""
+    units = math.ceil(size / io_units.get(shape.type, _IO_UNIT_BYTES))
+    if shape.stripes == 1:
+        return float(units)
+    chunk = shape.existing.chunk_bytes if shape.existing is not None else DEFAULT_CHUNK_BYTES
+    return float(max(units, min(math.ceil(size / chunk), shape.stripes)))
 
 
 def _kinds(demands: Demands, shapes: tuple[Shape, ...], allowed: Allowed) -> tuple[Kinds, Ints]:
@@ -203,16 +222,15 @@ def _kinds(demands: Demands, shapes: tuple[Shape, ...], allowed: Allowed) -> tup
                 key = (int(demands.home[item]), allowed.relations[relation])
                 kind[item] = rows.setdefault(key, len(rows))
     may = np.array([[s.key in usable for s in shapes] for _, usable in rows], dtype=bool)
-    move = np.array(
-        [[_move_usd(shape, demands.volumes[home]) for shape in shapes] for home, _ in rows]
+    away = np.array(
+        [[_is_away(shape, demands.volumes[home]) for shape in shapes] for home, _ in rows]
     )
-    return Kinds(may, move), kind
+    return Kinds(may, away), kind
 
 
-def _move_usd(shape: Shape, home: str | None) -> float:
-    """Dollars a GiB for lying on a shape, for what lies on ``home`` now."""
-    stays = shape.existing is not None and shape.existing.name == home
-    return 0.0 if stays else _MOVE_USD_PER_GIB
+def _is_away(shape: Shape, home: str | None) -> bool:
+    """Whether what lies on ``home`` now moves if it is to lie on a shape."""
+    return shape.existing is None or shape.existing.name != home
 
 
 def _singles(
@@ -222,9 +240,10 @@ def _singles(
     tps, workload, layout = load.tps, load.workload, load.profile.layout
     temp = layout.postgres.temp[0] if layout.postgres.temp else layout.postgres.data
     still = Need(0.0, 0.0, 0.0)
+    log = wal_needs(tps, workload, shapes, handover_us=load.handover_us)
     rows: list[tuple[float, list[Need], frozenset[str], str]] = [
         (base_gib(), [still] * len(shapes), allowed.rest, layout.postgres.data),
-        (wal_gib(load.profile), wal_needs(tps, workload, shapes), allowed.wal, layout.postgres.wal),
+        (wal_gib(load.profile), log, allowed.wal, layout.postgres.wal),
     ]
     if workload.temp_bytes > 0:
         # room for a minute of what is spilled, at least 1 GiB
@@ -238,7 +257,7 @@ def _singles(
     return Singles(
         use=use,
         allowed=np.array([[s.key in usable for s in shapes] for _, _, usable, _ in rows]),
-        move_usd=np.array([[gib * _move_usd(s, home) for s in shapes] for gib, _, _, home in rows]),
+        away=np.array([[_is_away(s, home) for s in shapes] for _, _, _, home in rows]),
         alone=frozenset((1,)) if is_wal_alone else frozenset(),
     )
 

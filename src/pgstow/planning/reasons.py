@@ -1,16 +1,22 @@
-"""Why a plan is as it is: for each choice the next best one and what it would cost."""
+"""Why a plan is as it is: for each choice the next best one and what it would cost.
+
+What something asks is said as it is shown under its volume: of the same simulation.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgstow.model import Reason
-from pgstow.planning.needs import REST
-from pgstow.planning.placement import BYTES, GIB, IOPS, PlacementProblem
+from pgstow.model import Prediction, Profile, Reason
+from pgstow.planning.contents import TEMP_KIND, WAL_KIND, Share, contents
+from pgstow.planning.needs import REST, TEMP, WAL
+from pgstow.planning.placement import GIB, IOPS, Missing, PlacementProblem
 from pgstow.planning.placement.exact import Units, arrange
 from pgstow.planning.placement.problem import Bools, Floats, Ints
 from pgstow.planning.problem import Demands, Solution, single_keys
+from pgstow.planning.search import Found, Planner
 from pgstow.planning.shapes import Shape
+from pgstow.units import MIB
 
 _MOST = 10  # choices explained one by one: the busiest units
 _PLACED_AGAIN = 50  # relations, the busiest and the largest, that may move to make room
@@ -26,20 +32,21 @@ class _Around:
 
     units: Units
     base: Floats
-    base_usd: float  # what the moves of the others cost
     base_moved_gib: float  # how much of the others moves
     chosen: Ints  # where each unit lies in the plan
     names: tuple[str, ...]
 
 
-def reasons(solution: Solution, problem: PlacementProblem, demands: Demands) -> tuple[Reason, ...]:
+def reasons(found: Found, planner: Planner, profile: Profile) -> tuple[Reason, ...]:
     """Explain where each busy unit lies.
 
     What was moved is placed again with that unit kept where it is now; what stayed, with that
     unit moved away. The difference in price is the reason. The busiest and the largest relations
     may move with it; all others stay as the plan has them.
     """
-    around = _around(solution, problem, demands)
+    solution, problem = found.solution, found.problem
+    around = _around(solution, problem, planner.demands)
+    asked = _asked(found.prediction, profile)
     if problem.max_move_gib is not None:
         left = max(0.0, problem.max_move_gib - around.base_moved_gib)
         problem = replace(problem, max_move_gib=left)
@@ -48,8 +55,21 @@ def reasons(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
     few = _FEW_IOPS * float(iops.sum())
     busiest = [unit for rank, unit in enumerate(descending) if rank < _LEAST or iops[unit] >= few]
     return tuple(
-        _reason(unit, around, solution, problem) for unit in busiest if around.names[unit] != REST
+        _reason(unit, around, solution, problem, asked.get(around.names[unit]))
+        for unit in busiest
+        if around.names[unit] != REST
     )
+
+
+def _asked(prediction: Prediction, profile: Profile) -> dict[str, Share]:
+    """What everything asks of its volume, by name: as it is shown."""
+    every = len(profile.server.relations)
+    singles = {WAL_KIND: WAL, TEMP_KIND: TEMP}
+    return {
+        share.name or singles.get(share.kind, share.kind): share
+        for held in contents(prediction, profile, shown=every, are_parts_summed=False)
+        for share in held.shares
+    }
 
 
 def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> _Around:
@@ -67,7 +87,7 @@ def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
     fixed[again] = False
     base = np.zeros((len(problem.shapes), own.shape[1]))
     np.add.at(base, lies[fixed], own[fixed])
-    moved = problem.kinds.move_usd_per_gib[items.kind[fixed], lies[fixed]]
+    moved = problem.kinds.away[items.kind[fixed], lies[fixed]]
     kind, mine = items.kind[again], items.demand[again]
     use = np.einsum("cuk,ik->icu", problem.use_per_demand, mine)
     count = singles.count
@@ -75,40 +95,51 @@ def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
         units=Units(
             use=np.concatenate((singles.use, use)),
             allowed=np.concatenate((singles.allowed, problem.kinds.allowed[kind])),
-            move_usd=np.concatenate(
-                (singles.move_usd, problem.kinds.move_usd_per_gib[kind] * mine[:, :1])
-            ),
+            away=np.concatenate((singles.away, problem.kinds.away[kind])),
             alone=singles.alone,
         ),
         base=base,
-        base_usd=float((moved * items.demand[fixed, 0]).sum()),
-        base_moved_gib=float(items.demand[fixed, 0][moved > 0].sum()),
+        base_moved_gib=float(items.demand[fixed, 0][moved].sum()),
         chosen=np.concatenate((solution.placed.single_shape[:count], lies[again])),
         names=(*single_keys(problem), *(str(demands.relations[i]) for i in again.tolist())),
     )
 
 
-def _reason(unit: int, around: _Around, solution: Solution, problem: PlacementProblem) -> Reason:
+def _reason(
+    unit: int,
+    around: _Around,
+    solution: Solution,
+    problem: PlacementProblem,
+    share: Share | None,
+) -> Reason:
     shapes, name = problem.shapes, around.names[unit]
     chosen = shapes[int(around.chosen[unit])]
-    use = around.units.use[unit, around.chosen[unit]]
-    stays = around.units.move_usd[unit] == 0
+    stays = ~around.units.away[unit]
     kept = bool(stays[around.chosen[unit]])
-    iops, gib = use[IOPS] * 1000, use[GIB]
-    because = (
-        f"asks {iops:,.0f} IOPS and {use[BYTES]:,.1f} MiB/s of {gib:,.2f} GiB"
-        f" ({iops / max(gib, 0.01):,.0f} IOPS per GiB)"
-    )
+    gib = float(around.units.use[unit, around.chosen[unit], GIB])
+    because = _because(share, gib)
     allowed: Bools = around.units.allowed & _worth_trying(around, problem)
     allowed[unit] = allowed[unit] & (stays != kept)
-    units = Units(around.units.use, allowed, around.units.move_usd, around.units.alone)
+    units = Units(around.units.use, allowed, around.units.away, around.units.alone)
     other = arrange(problem, units, around.base, gap_usd=max(_GAP_USD, _GAP * solution.usd_month))
-    if other is None:
+    if other is Missing.NOT_FOUND:
+        return Reason(name, chosen.label, because, "none was found in time", None)
+    if isinstance(other, Missing):
         what = "elsewhere" if kept else f"on {_home(shapes, stays)}"
         return Reason(name, chosen.label, because, f"none: {what} misses the goal", None)
     elsewhere = shapes[int(other.shape[unit])].label
-    more = max(0.0, other.usd_month + around.base_usd - solution.usd_month)
+    more = max(0.0, other.usd_month - solution.usd_month)
     return Reason(name, chosen.label, because, elsewhere, more)
+
+
+def _because(share: Share | None, gib: float) -> str:
+    """What it asks, in the figures of the volume that it lies on."""
+    if share is None:
+        return f"asks nothing that was seen of {gib:,.2f} GiB"
+    return (
+        f"asks {share.iops:,.0f} IOPS and {share.bytes_per_second / MIB:,.1f} MiB/s"
+        f" of {gib:,.2f} GiB ({share.iops / max(gib, 0.01):,.0f} IOPS per GiB)"
+    )
 
 
 def _worth_trying(around: _Around, problem: PlacementProblem) -> Bools:

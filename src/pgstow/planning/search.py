@@ -3,10 +3,10 @@
 The placement problem knows capacities, sizes, prices and mean waits; what it cannot know (queueing,
 percentiles) the simulator checks afterwards. Where the check fails the problem is tightened and
 solved again. The bound comes from the programme before any tightening, so the gap printed counts
-all that tightening and rounding cost.
+all that tightening and rounding cost. That a tightened problem has no solution proves nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy as np
 from pgstow.model import Goal, HostCap, Layout, Prediction, Profile
 from pgstow.planning.build import layout_of
 from pgstow.planning.candidates import PlanningCatalog, in_place_groups
+from pgstow.planning.headroom import fullest_at
 from pgstow.planning.needs import WAL, response_budget_us
-from pgstow.planning.placement import WAIT, Placed, PlacementProblem
+from pgstow.planning.placement import WAIT, Missing, Placed, PlacementProblem
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.problem import (
     Allowed,
@@ -34,6 +35,11 @@ _BISECTIONS = 7  # to 0.8 % of the range: the steps below it are 5 %
 _STEPS, _STEP = 8, 0.05
 _BUSY = 0.9  # a volume used this much is what holds the clients up, not its latency
 _LESS_WAITING, _LEAST_WAITING = 0.02, 0.25  # how much less each time: twice as much, to a quarter
+_REFINED, _DEARER = (
+    3,
+    1.002,
+)  # how often less tightening is tried, where the price is over the bound
+_HEADROOM_TOLERANCE = 0.02  # of a limit, that a simulation may use more than is to be used
 CENT = 0.005  # dollars that a price may be over a budget: it is rounded
 TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
 
@@ -54,7 +60,8 @@ class Tightening:
 class Planner:
     """One planning run: everything that stays the same between its programmes.
 
-    ``base`` is the present layout on the host that is planned for.
+    ``base`` is the present layout on the host that is planned for, ``io_units`` the bytes that
+    count as one operation by volume type. ``place`` solves one programme.
     """
 
     profile: Profile
@@ -67,11 +74,14 @@ class Planner:
     cap: HostCap
     demands: Demands
     allowed: Allowed
+    io_units: Mapping[str, int] = field(default_factory=dict)
+    place: Callable[..., Placed | Missing] = place_within
     checked: dict[Layout, Prediction] = field(default_factory=dict, init=False)
 
     def problem(self, tps: float, tight: Tightening) -> PlacementProblem | None:
         """The programme for a wanted TPS; None where the clients cannot reach it."""
-        response_us = response_budget_us(self.workload, tps * tight.throughput)
+        wanted = tps * tight.throughput
+        response_us = response_budget_us(self.workload, wanted * TPS_TOLERANCE)
         if response_us is None:
             return None
         limits = Limits(
@@ -83,9 +93,9 @@ class Planner:
             is_wal_alone=tight.is_wal_alone,
             max_move_bytes=self.goal.max_move_bytes,
         )
-        load = Load(tps * tight.throughput, self.profile, self.workload, self.demands)
         allowed = replace(self.allowed, wal=self.allowed.wal - tight.wal_forbidden)
-        return problem_at(load, self.shapes, allowed, limits, in_place_groups(self.shapes))
+        groups = in_place_groups(self.shapes)
+        return problem_at(self._load(wanted), self.shapes, allowed, limits, groups)
 
     def unlimited(self, tps: float) -> PlacementProblem:
         """The programme without what all volumes share, and with any number of them."""
@@ -96,18 +106,43 @@ class Planner:
             host=HostCap(None, None),
             max_volumes=len(self.shapes),
         )
-        load = Load(tps, self.profile, self.workload, self.demands)
-        return problem_at(load, self.shapes, self.allowed, limits, ())
+        return problem_at(self._load(tps), self.shapes, self.allowed, limits, ())
 
-    def solve(self, tps: float, tight: Tightening) -> Solution | None:
-        """The cheapest solution for a wanted TPS."""
-        problem = self.problem(tps, tight)
-        return None if problem is None else self.solved(problem)
+    def _load(self, tps: float) -> Load:
+        return Load(
+            tps,
+            self.profile,
+            self.workload,
+            self.demands,
+            self.predictor.overhead.handover_us,
+            self.io_units,
+        )
 
-    def solved(self, problem: PlacementProblem) -> Solution | None:
+    def priced(self, tps: float) -> Placed | Missing:
+        """What the cheapest solution for a wanted TPS costs; ties are not broken."""
+        problem = self.problem(tps, Tightening())
+        return Missing.INFEASIBLE if problem is None else self.place(problem, breaks_ties=False)
+
+    def solved(self, problem: PlacementProblem) -> Solution | Missing:
         """The cheapest solution of one problem."""
-        placed = place_within(problem)
-        return None if placed is None else solution_of(problem, placed, self.demands)
+        placed = self.place(problem)
+        if isinstance(placed, Missing):
+            return placed
+        return solution_of(problem, placed, self.demands)
+
+    @property
+    def most_tps(self) -> float:
+        """What no layout of these shapes does more of: the asymptotic bounds, with least waits."""
+        work = self.workload
+        problem = self.unlimited(work.transactions_per_second)
+        waits = problem.use_per_demand[:, WAIT]
+        may = problem.kinds.allowed[problem.items.kind]
+        own = np.where(may, problem.items.demand @ waits.T, np.inf).min(axis=1, initial=np.inf)
+        others = np.where(problem.singles.allowed, problem.singles.use[:, :, WAIT], np.inf)
+        least_ms = float(own.sum() + others.min(axis=1, initial=np.inf).sum())
+        # simulated, it may be so much faster than it is
+        least_s = (work.think_us + work.cpu_us) / 1e6 + least_ms / 1e3
+        return min(work.tps_of_cores, work.clients / max(least_s, 1e-9)) / TPS_TOLERANCE
 
     def check(self, layout: Layout) -> Prediction:
         """What the simulator says of a layout; it is asked once for each."""
@@ -119,7 +154,7 @@ class Planner:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A layout that passed the check."""
+    """A layout that passed the check. ``bound_usd`` is of all layouts of the goal's programme."""
 
     layout: Layout
     prediction: Prediction
@@ -128,6 +163,16 @@ class Found:
     bound_usd: float
     tps: float
     tight: Tightening
+
+    @property
+    def usd_month(self) -> float:
+        """What it costs."""
+        return self.prediction.performance.usd_month or 0.0
+
+    @property
+    def is_near(self) -> bool:
+        """Whether hardly anything could be cheaper."""
+        return self.usd_month <= self.bound_usd * _DEARER + CENT
 
 
 def highest(low: float, high: float, rounds: int, reaches: Callable[[float], bool]) -> float:
@@ -141,34 +186,85 @@ def highest(low: float, high: float, rounds: int, reaches: Callable[[float], boo
     return low
 
 
-def cheapest(planner: Planner, tps: float) -> Found | None:
-    """The cheapest layout for a TPS that the simulator agrees to; None where no attempt did."""
-    return _met(planner, tps, Tightening(), budget=None)
+def cheapest(planner: Planner, tps: float) -> Found | Missing:
+    """The cheapest layout for a TPS that the simulator agrees to, or why there is none.
+
+    Where the simulator asked for more than the programme, what meets the goal with nothing moved
+    is tried too: tightened alike, less freedom may happen to be cheaper.
+    """
+    found = _met(planner, tps, Tightening(), budget=None)
+    limit = planner.goal.max_move_bytes
+    if limit == 0 or found is Missing.INFEASIBLE:
+        return found
+    if isinstance(found, Found) and (found.is_near or found.tight == Tightening()):
+        return found
+    staying = replace(planner, goal=replace(planner.goal, max_move_bytes=0))
+    other = _met(staying, tps, Tightening(), budget=None)
+    if isinstance(other, Missing):
+        return found
+    if isinstance(found, Missing):
+        first = planner.priced(tps)
+        return first if isinstance(first, Missing) else replace(other, bound_usd=first.bound_usd)
+    return replace(other, bound_usd=found.bound_usd) if other.usd_month < found.usd_month else found
 
 
-def _met(planner: Planner, tps: float, tight: Tightening, budget: float | None) -> Found | None:
-    """Solve, check, tighten, until the simulator agrees; None where no attempt met the goal.
+def _met(planner: Planner, tps: float, tight: Tightening, budget: float | None) -> Found | Missing:
+    """Solve, check, tighten, until the simulator agrees; else why no attempt met the goal.
 
     With a budget what costs more is none, and the TPS is the programme's alone.
     """
     bound: float | None = None
+    spare: Found | None = None  # meets all but the headroom
+    failed: Tightening | None = None
     for _ in range(_ATTEMPTS):
-        problem = planner.problem(tps, tight)
-        solution = None if problem is None else planner.solved(problem)
-        if solution is None or problem is None:
-            return None
-        bound = solution.bound_usd if bound is None else bound
-        layout = layout_of(planner.base, solution)
-        prediction = planner.check(layout)
-        price = prediction.performance.usd_month
-        if budget is not None and (price is None or price > budget + CENT):
-            return None
-        found = Found(layout, prediction, solution, problem, bound, tps, tight)
+        found = _attempt(planner, tps, tight, bound)
+        if isinstance(found, Missing):
+            return spare or (found if bound is None else Missing.NOT_FOUND)
+        bound = found.bound_usd
+        if budget is not None and found.usd_month > budget + CENT:
+            return Missing.INFEASIBLE if bound > budget + CENT else Missing.NOT_FOUND
         tighter = _tighten(planner, found if budget is None else replace(found, tps=0.0))
         if tighter is None:
-            return found
-        tight = tighter
-    return None
+            fuller = None if budget is not None else _more_headroom(planner, found)
+            if fuller is None:
+                return found if failed is None else _refined(planner, found, failed)
+            spare, tighter = spare or found, fuller
+        failed, tight = tight, tighter
+    return spare or Missing.NOT_FOUND
+
+
+def _attempt(
+    planner: Planner, tps: float, tight: Tightening, bound: float | None
+) -> Found | Missing:
+    """The layout of one programme, with its simulation; ``bound`` is that of the first one."""
+    problem = planner.problem(tps, tight)
+    if problem is None:
+        return Missing.INFEASIBLE
+    solution = planner.solved(problem)
+    if isinstance(solution, Missing):
+        return solution
+    layout = layout_of(planner.base, solution)
+    first = solution.bound_usd if bound is None else bound
+    return Found(layout, planner.check(layout), solution, problem, first, tps, tight)
+
+
+def _refined(planner: Planner, found: Found, failed: Tightening) -> Found:
+    """Less tightening, where there is something to gain: between what passed and what did not."""
+    low, high = found.tight, failed
+    if replace(low, response=high.response, less_waiting=high.less_waiting) != high:
+        return found  # it was not the waiting
+    for _ in range(_REFINED):
+        if found.is_near:
+            break
+        middle = replace(low, response=(low.response + high.response) / 2)
+        other = _attempt(planner, found.tps, middle, found.bound_usd)
+        if isinstance(other, Missing) or _tighten(planner, other) is not None:
+            high = middle
+            continue
+        low = middle
+        if other.usd_month < found.usd_month and _more_headroom(planner, other) is None:
+            found = other
+    return found
 
 
 def _tighten(planner: Planner, found: Found) -> Tightening | None:
@@ -178,7 +274,7 @@ def _tighten(planner: Planner, found: Found) -> Tightening | None:
     if speed.tps < tps * TPS_TOLERANCE:
         if any(volume.utilisation >= _BUSY for volume in found.prediction.volumes):
             return replace(tight, throughput=tight.throughput * min(1.3, tps / speed.tps * 1.01))
-        return _wait_less(found)
+        return _wait_less(planner, found)
     commit = speed.commit_ms.p99
     if goal.commit_p99_ms is not None and commit is not None and commit > goal.commit_p99_ms:
         if not tight.is_wal_alone:
@@ -192,14 +288,28 @@ def _tighten(planner: Planner, found: Found) -> Tightening | None:
     return None
 
 
-def _wait_less(found: Found) -> Tightening:
-    """Less waiting than this solution has, by little at first: the programme's own is no guide."""
-    tight, allowed_ms = found.tight, found.problem.response_ms
+def _more_headroom(planner: Planner, found: Found) -> Tightening | None:
+    """What to add where a limit is fuller at the wanted TPS than the goal says; None: none is."""
+    tight = found.tight
+    over = fullest_at(found.prediction, found.tps).used - (1 - planner.goal.headroom)
+    if over <= _HEADROOM_TOLERANCE or tight.headroom + over > 0.9:
+        return None
+    return replace(tight, headroom=tight.headroom + over)
+
+
+def _wait_less(planner: Planner, found: Found) -> Tightening:
+    """Less waiting than this solution has: by what queues took in its simulation, step by step."""
+    tight, allowed_ms, work = found.tight, found.problem.response_ms, planner.workload
     less = 1 - tight.less_waiting
     response = tight.response * less
-    if allowed_ms is not None:
-        waiting = waiting_ms(found.problem, found.solution.placed) / allowed_ms
-        response = min(tight.response, tight.response * waiting) * less
+    if allowed_ms:
+        waiting = waiting_ms(found.problem, found.solution.placed)
+        now = tight.response * min(1.0, waiting / allowed_ms)
+        speed = found.prediction.performance.tps
+        seen_ms = work.clients / speed * 1e3 - work.think_us / 1e3
+        queued_ms = seen_ms - waiting - work.cpu_us / 1e3
+        left = 1 - queued_ms * tight.response / allowed_ms
+        response = max(now * (1 - _LEAST_WAITING), min(now * less, left))
     return replace(
         tight, response=response, less_waiting=min(_LEAST_WAITING, 2 * tight.less_waiting)
     )
@@ -213,39 +323,45 @@ def waiting_ms(problem: PlacementProblem, placed: Placed) -> float:
     return float((own * problem.items.demand).sum() + others.sum())
 
 
-def fastest(planner: Planner, budget: float) -> Found | None:
-    """The highest TPS whose cheapest layout is within the budget, by bisection; None: none is.
+def fastest(planner: Planner, budget: float) -> Found | Missing:
+    """The highest TPS whose cheapest layout is within the budget, by bisection, or why none is.
 
     The programme's TPS is a floor; the closed load may reach more, and reaches more where the WAL
     has a volume of its own, whose worth under bursts of data writes the programme does not see. Of
     the layouts whose simulated TPS is as good as the best one's, the cheapest is taken.
     """
     work = planner.workload
+    least: Missing = Missing.NOT_FOUND  # of the slowest that was tried
 
     def is_affordable(tps: float) -> bool:
-        solution = planner.solve(tps, Tightening())
-        return solution is not None and solution.usd_month <= budget
+        nonlocal least
+        solution = planner.priced(tps)
+        if isinstance(solution, Missing):
+            least = solution
+            return False
+        least = Missing.INFEASIBLE if solution.bound_usd > budget + CENT else Missing.NOT_FOUND
+        return solution.usd_month <= budget
 
     # No headroom of the processors: nothing that is bought keeps them free.
     most = min(work.tps_of_cores, work.tps_of_clients)
     low = highest(0.0, most, _BISECTIONS, is_affordable)
     if low <= 0:
-        return None
+        return least
     steps = [low * (1 - _STEP * number) for number in range(_STEPS)]
     every = [found for tps in steps for found in _with_wal_apart(planner, tps, budget)]
     if not every:
-        return None
+        return Missing.NOT_FOUND
     best = max(found.prediction.performance.tps for found in every)
     good = [f for f in every if f.prediction.performance.tps >= best * TPS_TOLERANCE]
-    return min(good, key=lambda found: found.prediction.performance.usd_month or 0.0)
+    return min(good, key=lambda found: found.usd_month)
 
 
 def _with_wal_apart(planner: Planner, tps: float, budget: float) -> list[Found]:
-    """The cheapest layout for a TPS, and the cheapest with the WAL apart; the former's bound."""
+    """The cheapest layout for a TPS, and the cheapest with the WAL apart."""
     found = _met(planner, tps, Tightening(), budget)
-    if found is None:
+    if isinstance(found, Missing):
         return []
     if found.tight.is_wal_alone:
         return [found]
     apart = _met(planner, tps, Tightening(is_wal_alone=True), budget)
-    return [found] if apart is None else [found, replace(apart, bound_usd=found.bound_usd)]
+    return [found] if isinstance(apart, Missing) else [found, apart]

@@ -81,4 +81,5 @@ class ServerSample:
     own_transactions: int = 0
     own_write_transactions: int = 0
     own_busy_ms: float = 0.0
+    subtransactions: int | None = None  # lookups of pg_subtrans: one of each that writes, or more
     gone: tuple[str, ...] = field(default=())  # databases that could not be read this time

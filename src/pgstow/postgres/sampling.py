@@ -58,7 +58,7 @@ class Sampler:
 
     def _sample(self) -> ServerSample:
         at_s = self._clock()
-        started_at, next_id, clients, busy = self._row(None, "counters_server")
+        started_at, next_id, clients, busy, subtransactions = self._row(None, "counters_server")
         resets: dict[str, datetime | None] = {}
         databases = {}
         for name, transactions, busy_ms, temp_bytes, reset in self._rows(None, "counters_database"):
@@ -73,6 +73,7 @@ class Sampler:
             next_transaction_id=next_id,
             client_backends=clients,
             busy_backends=busy,
+            subtransactions=subtransactions,
             databases=databases,
             wal=wal,
             writes=writes,

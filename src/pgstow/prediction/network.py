@@ -189,6 +189,7 @@ def _asked_of(placed: _Placed, name: str) -> tuple[_Sum, _Sum, _Sum]:
         (total.reads, workload.read_bytes, False),
         (total.sequential_reads, ahead, True),
         (total.writes, workload.write_bytes, False),
+        (workload.lazy_wal_writes if name == placed.wal else 0.0, workload.lazy_wal_bytes, True),
     )
     counted = sum(count * _units(device, size) for count, size, _ in requests)
     moved = sum(count * size for count, size, _ in requests)

@@ -192,7 +192,12 @@ def _writes(
     """Writes that nobody waits for, begun together as their writers' *_flush_after say."""
     size = _sectors(workload.write_bytes)
     pages = max(1.0, size / BLOCK_BYTES)
-    return [
+    lazy = []
+    if workload.lazy_wal_writes > 0:
+        log = _sectors(workload.lazy_wal_bytes)
+        log_writes = _source(index[layout.postgres.wal], workload.lazy_wal_writes, log)
+        lazy = [log_writes | {"period_s": 0, "batch": 1}]
+    return lazy + [
         _source(index[name], total.writes * share, size)
         | {"period_s": 0, "batch": max(1, round(batch / pages))}
         for name, total in totals_by_volume(workload, layout, relations).items()

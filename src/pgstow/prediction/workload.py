@@ -34,7 +34,7 @@ class Workload:
     """A closed load: ``clients`` that think, compute, read, and commit.
 
     Rates are per transaction, so that they hold at any speed. ``write_fraction`` of transactions
-    flush the WAL.
+    wait until their WAL is flushed; ``lazy_wal_writes`` are writes of WAL that nobody waits for.
     """
 
     transactions_per_second: float  # as observed
@@ -52,6 +52,8 @@ class Workload:
     is_physical: bool  # False: the page cache's share could not be seen
     commit_delay_us: float = 0.0
     commit_siblings: int = 5
+    lazy_wal_writes: float = 0.0  # of one transaction
+    lazy_wal_bytes: float = 0.0  # of each
 
     @property
     def reads(self) -> float:
@@ -100,15 +102,16 @@ def workload_of(profile: Profile) -> Workload:
     host = profile.host
     cores = host.cores if host else 4
     busy_cores = host.busy_cores.mean if host else min(active, cores) * 0.5
-    writing = profile.activity.write_transactions.mean
+    commits = _Commits.of(profile, clients)
     return Workload(
         transactions_per_second=tps,
         clients=clients,
         think_us=max(0.0, (clients - active) / tps * 1e6),
         cores=cores,
-        cpu_us=busy_cores / tps * 1e6,
-        write_fraction=min(1.0, writing / tps),
-        wal_bytes=profile.wal.bytes.mean / writing if writing > 0 else 0.0,
+        # A transaction computes no longer than it is under way: what is over that, others used.
+        cpu_us=min(busy_cores, active) / tps * 1e6,
+        write_fraction=commits.waiting / tps,
+        wal_bytes=commits.bytes_each,
         write_bytes=scales.write_bytes,
         read_bytes=scales.read_bytes,
         flush_batches=_flush_batches(profile),
@@ -117,7 +120,44 @@ def workload_of(profile: Profile) -> Workload:
         is_physical=host is not None,
         commit_delay_us=float(profile.server.setting("commit_delay") or 0),
         commit_siblings=int(profile.server.setting("commit_siblings") or 5),
+        lazy_wal_writes=commits.lazy_writes / tps,
+        lazy_wal_bytes=commits.lazy_bytes,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """Commits a second that wait for the WAL, and what of it is written without anybody waiting."""
+
+    waiting: float
+    bytes_each: float  # of those
+    lazy_writes: float = 0.0
+    lazy_bytes: float = 0.0  # of each
+
+    @classmethod
+    def of(cls, profile: Profile, clients: int) -> "_Commits":
+        """As far as the profile can tell.
+
+        Transaction IDs of subtransactions are of no commit; as what the server counts of them has
+        lookups of others in it, commits are no fewer than flushes. With synchronous_commit off
+        nobody waits; where single sessions set it, so many wait at most as flushes can serve: each
+        one the commits of all clients.
+        """
+        activity, wal = profile.activity, profile.wal
+        own = activity.write_transactions.mean
+        if activity.subtransactions is not None:
+            own = max(own - activity.subtransactions.mean, min(own, wal.syncs.mean))
+        own = min(own, activity.transactions.mean)
+        is_off = profile.server.setting("synchronous_commit") == "off"
+        waiting = 0.0 if is_off else own
+        if wal.syncs.mean > 0:
+            waiting = min(waiting, wal.syncs.mean * clients)
+        if waiting > 0:
+            # what the others wrote goes out with the next flush that is waited for
+            return cls(waiting, wal.bytes.mean / waiting)
+        writes = wal.writes.mean or wal.syncs.mean
+        each = wal.bytes.mean / writes if writes > 0 else 0.0
+        return cls(0.0, 0.0, writes if each > 0 else 0.0, each)
 
 
 def _flush_batches(profile: Profile) -> tuple[tuple[float, int], ...]:

@@ -8,10 +8,12 @@ from pgstow.planning.placement.problem import (
     WAIT,
     Items,
     Kinds,
+    Missing,
     Placed,
     PlacementProblem,
     Singles,
     Sizes,
+    moved_gib,
 )
 from pgstow.planning.placement.solver import Series, is_small, place
 
@@ -23,11 +25,13 @@ __all__ = [
     "WAIT",
     "Items",
     "Kinds",
+    "Missing",
     "Placed",
     "PlacementProblem",
     "Series",
     "Singles",
     "Sizes",
     "is_small",
+    "moved_gib",
     "place",
 ]

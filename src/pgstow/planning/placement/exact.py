@@ -12,6 +12,7 @@ from pgstow.planning.placement.problem import (
     Bools,
     Floats,
     Ints,
+    Missing,
     PlacementProblem,
     Sizes,
 )
@@ -23,8 +24,13 @@ from pgstow.planning.placement.sizing import (
     sizing,
 )
 
-_SOLVE_SECONDS = 20.0
+SOLVE_SECONDS = 20.0
 _DECIMALS = 8  # of GiB, thousands of IOPS, MiB/s, ms: HiGHS goes astray over what is near 1e-9
+
+_INFEASIBLE = (
+    highspy.HighsModelStatus.kInfeasible,
+    highspy.HighsModelStatus.kUnboundedOrInfeasible,  # every variable has bounds
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +39,7 @@ class Units:
 
     use: Floats  # units × shapes × USES
     allowed: Bools
-    move_usd: Floats
+    away: Bools
     alone: frozenset[int] = frozenset()
 
 
@@ -45,6 +51,7 @@ class Arranged:
     volumes: tuple[Sizes, ...]
     usd_month: float
     bound_usd: float
+    values: Floats  # of the programme's columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +78,19 @@ def arrange(
     base: Floats,
     *,
     is_open: Bools | None = None,
+    usd_max: float | None = None,
+    start: Arranged | None = None,
     gap_usd: float = 1e-6,
     gap: float = 0.0,
+    seconds_max: float = SOLVE_SECONDS,
     effort: Effort | None = None,
-) -> Arranged | None:
-    """The cheapest arrangement of ``units`` on top of ``base``, or None where there is none.
+) -> Arranged | Missing:
+    """The cheapest arrangement of ``units`` on top of ``base``, or why there is none.
 
-    With ``is_open`` the volumes bought are given; else they are found. The search ends at
-    ``gap_usd`` or ``gap``, a share of the price, or when the ``effort`` is spent.
+    With ``is_open`` the volumes bought are given; else they are found. Without what ties cost it
+    is no dearer than ``usd_max``. The search begins at ``start``, an answer for the same units and
+    limits, and ends at ``gap_usd`` or ``gap``, a share of the price, after ``seconds_max``, or when
+    the ``effort`` is spent.
     """
     shapes = len(problem.shapes)
     rows = UseRows(shapes, linked=False)
@@ -93,11 +105,14 @@ def arrange(
     if is_open is not None:
         allowed = allowed & is_open
     if not allowed.any(axis=1).all():
-        return None
+        return Missing.INFEASIBLE
     unit, shape = np.nonzero(allowed)
     first = len(programme.cost)
-    for u, c in zip(unit.tolist(), shape.tolist(), strict=True):
-        programme.column(float(units.move_usd[u, c]), 0.0, 1.0, integer=True)
+    if usd_max is not None:
+        _limit_price(programme, problem, usd_max)
+    gib = units.use[unit, shape, GIB] * units.away[unit, shape]
+    for usd in (problem.move_usd_per_gib * gib).tolist():
+        programme.column(usd, 0.0, 1.0, integer=True)
     lies = _Lies(unit, shape, np.arange(first, first + len(unit)))
     _count_uses(programme, problem, rows, units, lies)
     _assign(programme, units, lies, linked=is_open is None)
@@ -106,11 +121,11 @@ def arrange(
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
     highs.setOptionValue("mip_rel_gap", max(gap, 1e-9))
-    highs.setOptionValue("time_limit", effort.seconds_max if effort else _SOLVE_SECONDS)
+    highs.setOptionValue("time_limit", effort.seconds_max if effort else seconds_max)
     if effort is not None:
         highs.setOptionValue("mip_max_nodes", effort.nodes_max)
         highs.setOptionValue("objective_target", effort.enough_usd)
-    return _solved(highs, problem, programme, lies)
+    return _solved(highs, problem, programme, lies, start)
 
 
 def _not_shared(units: Units, base: Floats) -> Bools:
@@ -136,10 +151,19 @@ def _count_uses(
     programme.entries(np.full(len(x), rows.response), x, use[:, 3])
 
 
+def _limit_price(programme: Programme, problem: PlacementProblem, usd_max: float) -> None:
+    """The volumes' own price, which is all of it but for what ties cost."""
+    own = list(programme.cost)
+    for c, one in enumerate(problem.shapes):
+        own[COLUMNS_OF_SHAPE * c] -= problem.new_volume_usd if one.existing is None else 0.0
+    entries = {column: usd for column, usd in enumerate(own) if usd}
+    programme.row(entries, -INFINITY, usd_max)
+
+
 def _limit_moves(programme: Programme, units: Units, lies: _Lies, most_gib: float) -> None:
-    """What lies elsewhere than now has a price on moving."""
-    moves = units.move_usd[lies.unit, lies.shape] > 0
-    gib = np.round(units.use[lies.unit, lies.shape, GIB], _DECIMALS) * moves
+    """What lies elsewhere than now is no more than so much."""
+    gib = np.round(units.use[lies.unit, lies.shape, GIB], _DECIMALS)
+    gib = gib * units.away[lies.unit, lies.shape]
     row = programme.row({}, -INFINITY, most_gib)
     programme.entries(np.full(len(lies.x), row), lies.x, gib)
 
@@ -166,15 +190,24 @@ def _assign(programme: Programme, units: Units, lies: _Lies, *, linked: bool) ->
 
 
 def _solved(
-    highs: highspy.Highs, problem: PlacementProblem, programme: Programme, lies: _Lies
-) -> Arranged | None:
+    highs: highspy.Highs,
+    problem: PlacementProblem,
+    programme: Programme,
+    lies: _Lies,
+    start: Arranged | None,
+) -> Arranged | Missing:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.passModel(programme.model())
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start.values.tolist()
+        highs.setSolution(known)
     highs.run()
     info = highs.getInfo()
     if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
-        return None
+        is_proved = highs.getModelStatus() in _INFEASIBLE
+        return Missing.INFEASIBLE if is_proved else Missing.NOT_FOUND
     value = np.array(highs.getSolution().col_value)
     chosen = value[lies.x] > 0.5
     where = np.zeros(len(np.unique(lies.unit)), dtype=np.int64)
@@ -189,4 +222,4 @@ def _solved(
         for c, one in enumerate(problem.shapes)
         if value[COLUMNS_OF_SHAPE * c] > 0.5
     )
-    return Arranged(where, volumes, info.objective_function_value, info.mip_dual_bound)
+    return Arranged(where, volumes, info.objective_function_value, info.mip_dual_bound, value)

@@ -196,12 +196,12 @@ class Master:
         use = np.zeros((len(group), len(problem.shapes), USES))
         each = np.einsum("cuk,gk->gcu", problem.use_per_demand, groups.total)
         use[np.arange(len(group)), shape] = each[group, shape]
-        move = problem.kinds.move_usd_per_gib[groups.kind[group], shape]
+        move = problem.kind_move_usd[groups.kind[group], shape]
         self._add(group, (-1 - shape).tolist(), groups.total[group, 0] * move, use)
 
     def _add_singles(self) -> None:
         single, shape, dense = self._single_uses(self._totals())
-        cost = self.problem.singles.move_usd[single, shape]
+        cost = self.problem.single_move_usd[single, shape]
         self._add_rows(self.groups.count + single, (-1 - shape).tolist(), cost, dense)
 
     def _single_uses(self, totals: Floats) -> tuple[Ints, Ints, Floats]:
@@ -211,7 +211,7 @@ class Master:
         single, shape = np.nonzero(singles.allowed)
         use = np.zeros((len(single), shapes, USES))
         use[np.arange(len(single)), shape] = singles.use[single, shape]
-        dense = product(use.reshape(len(single), -1), self.stencil.T)
+        dense = product(use.reshape(len(single), shapes * USES), self.stencil.T)
         for column, (one, c) in enumerate(zip(single.tolist(), shape.tolist(), strict=True)):
             if one in singles.alone:  # where it lies nothing else does: the link is all used up
                 dense[column, self.rows.link + c] = totals[c, GIB]
@@ -310,7 +310,7 @@ class Master:
     def _add_priced(self, slack: Floats, load: Floats, choice: Choices) -> None:
         better = np.nonzero(slack < -1e-7 * max(1.0, -slack.min()))[0]
         use = np.einsum("cuk,gck->gcu", self.problem.use_per_demand, load[better])
-        move = self.problem.kinds.move_usd_per_gib[self.groups.kind[better]]
+        move = self.problem.kind_move_usd[self.groups.kind[better]]
         cost = np.where(load[better, :, 0] > 0, move * load[better, :, 0], 0.0).sum(axis=1)
         self.assignments.append(choice)
         self._add(better, [len(self.assignments)] * len(better), cost, use)

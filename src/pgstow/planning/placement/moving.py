@@ -10,8 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from pgstow.planning.placement.exact import SOLVE_SECONDS
 from pgstow.planning.placement.pricing import weights
-from pgstow.planning.placement.problem import GIB, Ints, Kinds, Placed, PlacementProblem, Singles
+from pgstow.planning.placement.problem import (
+    GIB,
+    Bools,
+    Ints,
+    Missing,
+    Placed,
+    PlacementProblem,
+    moved_gib,
+)
 from pgstow.planning.placement.sizing import keeps_shared, sizes
 from pgstow.planning.placement.solver import is_small, place
 
@@ -19,52 +28,86 @@ _ROUNDS = 12
 _LEAST_GIB = 1e-6
 _NEAR = 1.05  # prices on moving within this factor are the same
 _HIGHEST_USD_PER_GIB = 100.0  # over any volume's price of a GiB, its I/O included
+_WITHIN = 1 + 1e-9
 
 
-def moved_gib(problem: PlacementProblem, placed: Placed) -> float:
-    """How much of an answer lies elsewhere than now."""
-    items, singles = problem.items, problem.singles
-    moves = problem.kinds.move_usd_per_gib[items.kind, placed.item_shape] > 0
-    own = float(items.demand[moves, 0].sum())
-    each = np.arange(singles.count)
-    at = placed.single_shape[: singles.count]
-    others = singles.use[each, at, GIB] * (singles.move_usd[each, at] > 0)
-    return own + float(others.sum())
-
-
-def place_within(problem: PlacementProblem, *, gap: float | None = None) -> Placed | None:
+def place_within(
+    problem: PlacementProblem,
+    *,
+    gap: float | None = None,
+    seconds_max: float = SOLVE_SECONDS,
+    breaks_ties: bool = True,
+) -> Placed | Missing:
     """The cheapest assignment that moves no more than ``problem.max_move_gib``."""
     limit = problem.max_move_gib
+    if limit is not None and limit >= _everything_gib(problem):
+        problem, limit = replace(problem, max_move_gib=None), None
+    if limit == 0.0:
+        problem, limit = _staying(problem), None
     if limit is None or is_small(problem):
-        return place(problem, gap=gap)
+        return place(problem, gap=gap, seconds_max=seconds_max, breaks_ties=breaks_ties)
+    free = place(replace(problem, max_move_gib=None), gap=gap)
+    if isinstance(free, Missing) or moved_gib(problem, free) <= limit * _WITHIN:
+        return free
+    return _limited(problem, limit, free, gap)
+
+
+def _everything_gib(problem: PlacementProblem) -> float:
+    """All that could move."""
+    singles = problem.singles
+    return float(problem.items.demand[:, 0].sum() + singles.use[:, :, GIB].max(axis=1).sum())
+
+
+def _staying(problem: PlacementProblem) -> PlacementProblem:
+    """The problem in which everything lies where it is."""
+    kinds, singles = problem.kinds, problem.singles
+    return replace(
+        problem,
+        max_move_gib=None,
+        kinds=replace(kinds, allowed=kinds.allowed & ~kinds.away),
+        singles=replace(singles, allowed=singles.allowed & ~singles.away),
+    )
+
+
+def _limited(
+    problem: PlacementProblem, limit: float, free: Placed, gap: float | None
+) -> Placed | Missing:
+    """By a price on moving, between nothing, at which too much moves, and a prohibitive one."""
+    best, bound = _trimmed(problem, free, limit), free.bound_usd
     low, high = 0.0, _HIGHEST_USD_PER_GIB
-    best: Placed | None = None
-    bound = -np.inf
     for number in range(_ROUNDS):
         if low > 0 and high / low < _NEAR:
             break
-        # the free price first: mostly the limit does not bind
-        usd = 0.0 if number == 0 else high if number == 1 else (low * high) ** 0.5 or high / 1e4
+        usd = high if number == 0 else (low * high) ** 0.5 or high / 1e4
         placed = place(_priced(problem, usd), gap=gap)
-        if placed is None:
-            return best
+        if isinstance(placed, Missing):
+            break
         moved = moved_gib(problem, placed)
         bound = max(bound, placed.bound_usd - usd * limit)
-        true_usd = placed.usd_month - usd * moved
-        if moved <= limit * (1 + 1e-9):
+        placed = replace(placed, usd_month=placed.usd_month - usd * moved)
+        if moved <= limit * _WITHIN:
             high = usd
-            if best is None or true_usd < best.usd_month:
-                best = replace(placed, usd_month=true_usd)
-            if number == 0:
-                break
+            fitting: Placed | None = placed
         else:
             low = usd
-            if number == 1:
-                return None
-            trimmed = _trimmed(problem, placed, limit)
-            if trimmed is not None and (best is None or trimmed.usd_month < best.usd_month):
-                best = trimmed
-    return None if best is None else replace(best, bound_usd=min(bound, best.usd_month))
+            fitting = _trimmed(problem, placed, limit)
+        if fitting is not None and (best is None or fitting.usd_month < best.usd_month):
+            best = fitting
+        if low == _HIGHEST_USD_PER_GIB:
+            break
+    if best is None:
+        return Missing.INFEASIBLE if _least_gib(problem) > limit * _WITHIN else Missing.NOT_FOUND
+    return replace(best, bound_usd=min(bound, best.usd_month))
+
+
+def _least_gib(problem: PlacementProblem) -> float:
+    """A bound on what has to move at the least, where nothing else costs anything."""
+    free = tuple(
+        replace(shape, usd_per_gib=0.0, usd_per_iops=0.0, usd_per_mibps=0.0)
+        for shape in problem.shapes
+    )
+    least = place(replace(problem, shapes=free, max_move_gib=None, move_usd_per_gib=1.0))
+    return 0.0 if isinstance(least, Missing) else least.bound_usd
 
 
 def _trimmed(problem: PlacementProblem, placed: Placed, limit_gib: float) -> Placed | None:
@@ -72,18 +115,19 @@ def _trimmed(problem: PlacementProblem, placed: Placed, limit_gib: float) -> Pla
     items, kinds, singles = problem.items, problem.kinds, problem.singles
     each = np.arange(singles.count)
     single = placed.single_shape[: singles.count]
-    moved = singles.use[each, single, GIB] * (singles.move_usd[each, single] > 0)
+    moved = singles.use[each, single, GIB] * singles.away[each, single]
     left = limit_gib - float(moved.sum())
     if placed.prices.size == 0 or left < 0:
         return None
     is_open = np.zeros(len(problem.shapes), dtype=bool)
     is_open[[one.shape for one in placed.volumes]] = True
-    at_home = kinds.allowed & is_open & (kinds.move_usd_per_gib == 0)
+    at_home: Bools = kinds.allowed & is_open & ~kinds.away
     at_home[:, single[list(singles.alone)]] = False
     home = np.argmax(at_home, axis=1)[items.kind]
     there = placed.item_shape
-    moves = kinds.move_usd_per_gib[items.kind, there] > 0
-    if not at_home.any(axis=1)[items.kind[moves]].all():
+    moves = kinds.away[items.kind, there]
+    may_stay: Bools = np.any(at_home, axis=1)
+    if not may_stay[items.kind[moves]].all():
         return None
     costs = weights(problem, placed.prices)
     gain = (items.demand * (costs[items.kind, :, home] - costs[items.kind, :, there])).sum(axis=1)
@@ -106,8 +150,6 @@ def _sized(problem: PlacementProblem, shape: Ints, single: Ints, like: Placed) -
     if not keeps_shared(problem, load):
         return None
     bought = [sizes(problem, one.shape, load[one.shape]) for one in like.volumes]
-    moves = float((problem.kinds.move_usd_per_gib[items.kind, shape] * items.demand[:, 0]).sum())
-    moves += float(singles.move_usd[each, single].sum())
     found = [one for one in bought if one is not None]
     if len(found) < len(bought):
         return None
@@ -115,21 +157,11 @@ def _sized(problem: PlacementProblem, shape: Ints, single: Ints, like: Placed) -
         like,
         item_shape=shape,
         volumes=tuple(size for size, _ in found),
-        usd_month=moves + sum(usd for _, usd in found),
+        usd_month=sum(usd for _, usd in found),
         bound_usd=-np.inf,
     )
 
 
 def _priced(problem: PlacementProblem, usd_per_gib: float) -> PlacementProblem:
-    """The problem without the limit, with so many dollars more for every GiB that moves."""
-    if usd_per_gib == 0.0:
-        return replace(problem, max_move_gib=None)
-    kinds, singles = problem.kinds, problem.singles
-    extra = np.where(kinds.move_usd_per_gib > 0, usd_per_gib, 0.0)
-    own = np.where(singles.move_usd > 0, usd_per_gib * singles.use[:, :, GIB], 0.0)
-    return replace(
-        problem,
-        max_move_gib=None,
-        kinds=Kinds(kinds.allowed, kinds.move_usd_per_gib + extra),
-        singles=Singles(singles.use, singles.allowed, singles.move_usd + own, singles.alone),
-    )
+    """The problem without the limit, with so many dollars for every GiB that moves."""
+    return replace(problem, max_move_gib=None, move_usd_per_gib=usd_per_gib)

@@ -27,7 +27,7 @@ def weights(problem: PlacementProblem, prices: Floats) -> Floats:
     """Kinds × resources × shapes: what a unit of demand costs, infinite where it may not lie."""
     per_demand = np.einsum("cu,cuk->kc", prices, problem.use_per_demand)
     every = np.repeat(per_demand[None], problem.kinds.count, axis=0)
-    every[:, 0, :] += problem.kinds.move_usd_per_gib
+    every[:, 0, :] += problem.kind_move_usd
     return every
 
 

@@ -8,8 +8,7 @@ milliseconds that one transaction waits:
     y[c]   in {0,1}   shape c is bought (or kept)
     s[c], p[c], t[c]  its GiB (whole ones of each member), thousands of IOPS, MiB/s
 
-Minimise   sum_c  gib$ s + iops$ (p - free y) + mibps$ (t - included y) + what moves cost
-           + a little for each new volume
+Minimise   sum_c  gib$ s + iops$ (p - free y) + mibps$ (t - included y)
 subject to
 
     assign    sum_c x[i,c] = 1                               everything lies somewhere
@@ -23,10 +22,14 @@ subject to
     count     sum_c y[c] <= max_volumes;  of each group of shapes at most one
     moves     sum gib[i] x[i,c] over all that lie elsewhere than now <= max_move
 
+The bound is of this price alone. Among arrangements of about the same price, ties are broken in a
+second pass, by ``tied``: with a little for each GiB that moves and for each new volume.
+
 An item's uses are linear in its demand, which is what makes a million of them cheap to price.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +75,7 @@ class Kinds:
     """What items have in common beside their demand; both are kinds × shapes."""
 
     allowed: Bools
-    move_usd_per_gib: Floats  # 0 where a shape is the volume they lie on
+    away: Bools  # False where a shape is the volume they lie on now
 
     @property
     def count(self) -> int:
@@ -86,7 +89,7 @@ class Singles:
 
     use: Floats  # singles × shapes × USES
     allowed: Bools
-    move_usd: Floats
+    away: Bools
     alone: frozenset[int] = frozenset()  # those that share a volume with nothing
 
     @property
@@ -98,7 +101,9 @@ class Singles:
     def none(cls, shapes: int) -> "Singles":
         """No singles."""
         return cls(
-            np.zeros((0, shapes, USES)), np.zeros((0, shapes), dtype=bool), np.zeros((0, shapes))
+            np.zeros((0, shapes, USES)),
+            np.zeros((0, shapes), dtype=bool),
+            np.zeros((0, shapes), dtype=bool),
         )
 
 
@@ -118,14 +123,48 @@ class PlacementProblem:
     host_mibps: float | None
     max_volumes: int
     groups: tuple[tuple[int, ...], ...] = ()  # shapes of which at most one is used
-    new_volume_usd: float = 0.01  # so that of equal prices fewer volumes win
-    max_move_gib: float | None = None  # see placement.moving
+    new_volume_usd: float = 0.0  # see ``tied``
+    move_usd_per_gib: float = 0.0  # see ``tied`` and placement.moving
+    max_move_gib: float | None = None
     pace: float = 1.0  # how many times as many transactions as the uses are for
 
     @property
     def used(self) -> float:
         """What uses may fill of IOPS and throughput: at twice the pace, half as much."""
         return (1 - self.headroom) / self.pace
+
+    @property
+    def kind_move_usd(self) -> Floats:
+        """Dollars for a GiB of each kind on each shape: kinds × shapes."""
+        usd: Floats = np.where(self.kinds.away, self.move_usd_per_gib, 0.0)
+        return usd
+
+    @property
+    def single_move_usd(self) -> Floats:
+        """Dollars for each single on each shape: singles × shapes."""
+        usd: Floats = self.move_usd_per_gib * self.singles.away * self.singles.use[:, :, GIB]
+        return usd
+
+
+TIE_USD_PER_GIB = 0.0002  # of what moves: a month of gp3 in 400
+TIE_USD_PER_VOLUME = 0.01  # of what is new
+TIE_SHARE, TIE_USD = 1e-3, 0.01  # how much dearer, of the price and in dollars, is about the same
+
+
+def tied(problem: PlacementProblem) -> PlacementProblem:
+    """The problem with which ties are broken: nothing moves and nothing is bought for nothing."""
+    return replace(
+        problem,
+        new_volume_usd=TIE_USD_PER_VOLUME,
+        move_usd_per_gib=problem.move_usd_per_gib + TIE_USD_PER_GIB,
+    )
+
+
+class Missing(Enum):
+    """Why there is no arrangement: it is proved that none is, or the search ended before either."""
+
+    INFEASIBLE = "infeasible"
+    NOT_FOUND = "not found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +187,25 @@ class Placed:
     usd_month: float
     bound_usd: float
     prices: Floats = field(default_factory=lambda: np.zeros((0, USES)))  # of uses, shapes × USES
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether there is a bound at all."""
+        return bool(np.isfinite(self.bound_usd))
+
+
+def moved_gib(problem: PlacementProblem, placed: Placed) -> float:
+    """How much of an answer lies elsewhere than now."""
+    items, singles = problem.items, problem.singles
+    moves = problem.kinds.away[items.kind, placed.item_shape]
+    each = np.arange(singles.count)
+    at = placed.single_shape[: singles.count]
+    others = singles.use[each, at, GIB] * singles.away[each, at]
+    return float(items.demand[moves, 0].sum()) + float(others.sum())
+
+
+def untied_usd(problem: PlacementProblem, placed: Placed) -> float:
+    """The price of an answer of ``tied(problem)`` as ``problem`` has it."""
+    new = sum(problem.shapes[one.shape].existing is None for one in placed.volumes)
+    extra = TIE_USD_PER_GIB * moved_gib(problem, placed)
+    return placed.usd_month - extra - new * TIE_USD_PER_VOLUME

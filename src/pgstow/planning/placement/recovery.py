@@ -20,6 +20,7 @@ from pgstow.planning.placement.problem import (
     Bools,
     Floats,
     Ints,
+    Missing,
     Placed,
     PlacementProblem,
     product,
@@ -85,7 +86,7 @@ def recover(
         units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
         effort = Effort(step.nodes_max, step.seconds_max, enough_usd - base_usd)
         arranged = arrange(problem, units, base, is_open=is_open, gap_usd=gap_usd, effort=effort)
-        if arranged is None:
+        if isinstance(arranged, Missing):
             continue
         if best is None or arranged.usd_month + base_usd < best.usd_month:
             shape = rounded.shape.copy()
@@ -162,8 +163,8 @@ def _as_rounded(master: Master, shape: Ints, is_open: Bools) -> Placed | None:
     if any(one is None for one in bought):
         return None
     kinds = np.repeat(groups.kind, np.diff(groups.start))
-    moves = float((problem.kinds.move_usd_per_gib[kinds, shape] * groups.demand[:, 0]).sum())
-    moves += float(singles.move_usd[np.arange(singles.count), single].sum())
+    moves = float((problem.kind_move_usd[kinds, shape] * groups.demand[:, 0]).sum())
+    moves += float(problem.single_move_usd[np.arange(singles.count), single].sum())
     return Placed(
         item_shape=shape,
         single_shape=single,
@@ -296,14 +297,12 @@ def _around(
         [np.bincount(shape[is_fixed], demand[:, k], shapes) for k in range(resources)], axis=1
     )
     base = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
-    moved = problem.kinds.move_usd_per_gib[kinds[is_fixed], shape[is_fixed]] * demand[:, 0]
+    moved = problem.kind_move_usd[kinds[is_fixed], shape[is_fixed]] * demand[:, 0]
     mine = groups.demand[contested]
     singles = problem.singles
     use = np.concatenate((np.einsum("cuk,ik->icu", problem.use_per_demand, mine), singles.use))
     may = np.concatenate((allowed[kinds[contested]], singles.allowed))
-    move = np.concatenate(
-        (problem.kinds.move_usd_per_gib[kinds[contested]] * mine[:, :1], singles.move_usd)
-    )
+    away = np.concatenate((problem.kinds.away[kinds[contested]], singles.away))
     alone = frozenset(len(contested) + one for one in singles.alone)
-    units = Units(use.reshape(-1, shapes, USES), may, move, alone)
+    units = Units(use.reshape(-1, shapes, USES), may, away, alone)
     return units, base, float(moved.sum())

@@ -1,37 +1,103 @@
-"""Place and size: exactly where there is little; by bound, search and recovery where not."""
+"""Place and size: exactly where there is little; by bound, search and recovery where not.
+
+The price is solved for first, which gives the bound; then once more with ties broken, among what
+costs about the same.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pgstow.planning.placement.branching import Search
-from pgstow.planning.placement.exact import Units, arrange
+from pgstow.planning.placement.exact import SOLVE_SECONDS, Arranged, Units, arrange
 from pgstow.planning.placement.grouping import group
 from pgstow.planning.placement.master import Master
-from pgstow.planning.placement.problem import USES, Placed, PlacementProblem
+from pgstow.planning.placement.problem import (
+    TIE_SHARE,
+    TIE_USD,
+    TIE_USD_PER_VOLUME,
+    USES,
+    Missing,
+    Placed,
+    PlacementProblem,
+    moved_gib,
+    tied,
+    untied_usd,
+)
 
 _EXACT_MAX = 2_500  # units × shapes that HiGHS is given whole
 _GAP = 2e-4  # of the price, wanted
 _NODES_MAX = 300
+_PROOF_ROUNDS = 30
+_TIE_SECONDS = 5.0
 
 
 def place(
-    problem: PlacementProblem, *, gap: float | None = None, exact_max: int = _EXACT_MAX
-) -> Placed | None:
-    """The cheapest assignment and sizing with a bound, or None where none was found.
+    problem: PlacementProblem,
+    *,
+    gap: float | None = None,
+    exact_max: int = _EXACT_MAX,
+    seconds_max: float = SOLVE_SECONDS,
+    breaks_ties: bool = True,
+) -> Placed | Missing:
+    """The cheapest assignment and sizing with a bound, or why there is none.
 
-    Up to ``exact_max`` units × shapes go to HiGHS whole. The search may end at ``gap``, a share of
-    the price; without one the whole is solved to the end, and more to a gap of two in ten thousand.
+    Up to ``exact_max`` units × shapes go to HiGHS whole, for ``seconds_max`` at most. The search
+    may end at ``gap``, a share of the price; without one the whole is solved to the end, and more
+    to a gap of two in ten thousand.
     """
     if is_small(problem, exact_max):
-        return place_exactly(problem, gap or 0.0)
-    groups = group(problem)
-    master = Master(problem, groups)
-    search = Search(master, 0.8 * (gap or _GAP), _NODES_MAX)
+        return place_exactly(problem, gap or 0.0, seconds_max, breaks_ties=breaks_ties)
+    found = _searched(problem, gap or _GAP)
+    # in placement.moving what moves has a price already
+    is_done = problem.move_usd_per_gib > 0 or not breaks_ties
+    if is_done or isinstance(found, Missing) or not _has_ties(problem, found):
+        return found
+    other = _searched(tied(problem), gap or _GAP)
+    if isinstance(other, Missing):
+        return found
+    usd = untied_usd(problem, other)
+    if usd > _about(found.usd_month):
+        return found
+    return replace(other, usd_month=usd, bound_usd=min(found.bound_usd, usd))
+
+
+def _searched(problem: PlacementProblem, gap: float) -> Placed | Missing:
+    search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX)
     bound = search.run()
-    if search.best is None:
-        return None
-    return replace(search.best, bound_usd=min(bound, search.best.usd_month))
+    if search.best is not None:
+        return replace(search.best, bound_usd=min(bound, search.best.usd_month))
+    return Missing.INFEASIBLE if is_impossible(problem) else Missing.NOT_FOUND
+
+
+def is_impossible(problem: PlacementProblem) -> bool:
+    """Whether it is proved that nothing keeps all limits, whatever it costs.
+
+    With everything free but what is left unplaced, a bound over nothing says that some has to be.
+    """
+    free = tuple(
+        replace(shape, usd_per_gib=0.0, usd_per_iops=0.0, usd_per_mibps=0.0)
+        for shape in problem.shapes
+    )
+    other = replace(problem, shapes=free, new_volume_usd=0.0, move_usd_per_gib=0.0)
+    master = Master(other, group(other))
+    shapes = len(free)
+    master.bound(np.zeros(shapes), np.ones(shapes), {})
+    is_open = np.ones(shapes, dtype=bool)
+    relaxed = master.relax(is_open, rounds=_PROOF_ROUNDS, gap=0.01)
+    return relaxed.bound_usd > 1.0  # leaving a thousandth of anything costs more
+
+
+def _has_ties(problem: PlacementProblem, found: Placed) -> bool:
+    """Whether an answer moves anything, or buys what another might do without."""
+    new = sum(problem.shapes[one.shape].existing is None for one in found.volumes)
+    needed = 0 if any(shape.existing is not None for shape in problem.shapes) else 1
+    return moved_gib(problem, found) > 0 or new > needed
+
+
+def _about(usd: float) -> float:
+    """What costs about as much, at the most."""
+    return usd + max(TIE_SHARE * usd, TIE_USD)
 
 
 def is_small(problem: PlacementProblem, exact_max: int = _EXACT_MAX) -> bool:
@@ -54,34 +120,60 @@ class Series:
         """Begin with one of the problems."""
         return cls(Master(problem, group(problem)))
 
-    def place(self, problem: PlacementProblem, *, gap: float, nodes_max: int) -> Placed | None:
+    def place(self, problem: PlacementProblem, *, gap: float, nodes_max: int) -> Placed | Missing:
         """The next one; see :func:`place`. Not more than ``nodes_max`` branches are looked at."""
         self.master.change(problem)
         search = Search(self.master, 0.8 * gap, nodes_max)
         bound = search.run()
         if search.best is None:
-            return None
+            return Missing.INFEASIBLE if np.isposinf(bound) else Missing.NOT_FOUND
         return replace(search.best, bound_usd=min(bound, search.best.usd_month))
 
 
-def place_exactly(problem: PlacementProblem, gap: float = 0.0) -> Placed | None:
+def place_exactly(
+    problem: PlacementProblem,
+    gap: float = 0.0,
+    seconds_max: float = SOLVE_SECONDS,
+    *,
+    breaks_ties: bool = True,
+) -> Placed | Missing:
     """The whole problem by HiGHS: every unit a variable for each shape."""
     items, singles, shapes = problem.items, problem.singles, len(problem.shapes)
     use = np.einsum("cuk,ik->icu", problem.use_per_demand, items.demand)
     units = Units(
         np.concatenate((use, singles.use)),
         np.concatenate((problem.kinds.allowed[items.kind], singles.allowed)),
-        np.concatenate(
-            (problem.kinds.move_usd_per_gib[items.kind] * items.demand[:, :1], singles.move_usd)
-        ),
+        np.concatenate((problem.kinds.away[items.kind], singles.away)),
         frozenset(items.count + one for one in singles.alone),
     )
-    found = arrange(problem, units, np.zeros((shapes, USES)), gap=gap)
-    if found is None:
-        return None
+    base = np.zeros((shapes, USES))
+    found = arrange(problem, units, base, gap=gap, seconds_max=seconds_max)
+    if isinstance(found, Missing):
+        return found
+    first = _placed(found, items.count)
+    if not (breaks_ties and _has_ties(problem, first)):
+        return first
+    other = arrange(
+        tied(problem),
+        units,
+        base,
+        usd_max=_about(found.usd_month),
+        start=found,
+        gap_usd=TIE_USD_PER_VOLUME / 4,
+        gap=gap,
+        seconds_max=min(seconds_max, _TIE_SECONDS),
+    )
+    if isinstance(other, Missing):
+        return first
+    second = _placed(other, items.count)
+    usd = untied_usd(problem, second)
+    return replace(second, usd_month=usd, bound_usd=min(found.bound_usd, usd))
+
+
+def _placed(found: Arranged, items: int) -> Placed:
     return Placed(
-        item_shape=found.shape[: items.count],
-        single_shape=found.shape[items.count :],
+        item_shape=found.shape[:items],
+        single_shape=found.shape[items:],
         volumes=found.volumes,
         usd_month=found.usd_month,
         bound_usd=min(found.bound_usd, found.usd_month),

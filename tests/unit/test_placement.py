@@ -198,10 +198,18 @@ def test_out_of_time_is_not_infeasible() -> None:
     assert place(problem, seconds_max=0.0) is Missing.NOT_FOUND
 
 
+_HOME = Volume("home", "gp3", Bytes(GIB_BYTES), "/data")
+
+
+def _small(gib: int) -> Shape:
+    """A gp3 that is sold to so many GiB."""
+    rules = replace(samples.GP3.rules, max_bytes=Bytes(gib * GIB_BYTES))
+    return replace(samples.GP3, rules=rules)
+
+
 @pytest.mark.parametrize("exact_max", [0, 10_000])
 def test_what_breaks_ties_is_in_no_price_and_no_bound(exact_max: int) -> None:
-    home = samples.shape("home", existing=Volume("home", "gp3", Bytes(GIB_BYTES), "/data"))
-    home = replace(home, max_gib=100.0)
+    home = replace(_small(100), key="home", existing=_HOME)
     problem = _plain([[3000.0, 10.0, 0.0, 0.0]] * 3, (home, samples.GP3, samples.STRIPE))
     away = np.array([[False, True, True]])
     problem = replace(problem, kinds=replace(problem.kinds, away=away))
@@ -210,12 +218,12 @@ def test_what_breaks_ties_is_in_no_price_and_no_bound(exact_max: int) -> None:
     # 9,000 GiB that move and one volume would add 1.81 dollars
     assert placed.usd_month == pytest.approx(9000 * 0.08, abs=0.15)
     assert placed.bound_usd == pytest.approx(9000 * 0.08, abs=0.15)
-    assert len(placed.volumes) == 1  # one new volume rather than two, for the same price
+    assert sum(one.shape > 0 for one in placed.volumes) == 1  # one new one, for the same price
 
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
 def test_of_equal_prices_nothing_moves(exact_max: int) -> None:
-    home = samples.shape("home", existing=Volume("home", "gp3", Bytes(GIB_BYTES), "/data"))
+    home = replace(samples.GP3, key="home", existing=_HOME)
     problem = _plain([[300.0, 10.0, 0.0, 0.0]] * 3, (samples.GP3, home))
     problem = replace(problem, kinds=replace(problem.kinds, away=np.array([[True, False]])))
     placed = place(problem, exact_max=exact_max)
@@ -226,6 +234,6 @@ def test_of_equal_prices_nothing_moves(exact_max: int) -> None:
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
 def test_what_cannot_be_is_proved_at_any_size(exact_max: int) -> None:
-    full = replace(samples.GP3, max_gib=10.0)
+    full = _small(10)
     problem = _plain([[8.0, 1.0, 0.0, 0.0]] * 3, (full, replace(full, key="other")))
     assert place(problem, exact_max=exact_max) is Missing.INFEASIBLE

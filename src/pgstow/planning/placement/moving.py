@@ -102,11 +102,8 @@ def _limited(
 
 def _least_gib(problem: PlacementProblem) -> float:
     """A bound on what has to move at the least, where nothing else costs anything."""
-    free = tuple(
-        replace(shape, usd_per_gib=0.0, usd_per_iops=0.0, usd_per_mibps=0.0)
-        for shape in problem.shapes
-    )
-    least = place(replace(problem, shapes=free, max_move_gib=None, move_usd_per_gib=1.0))
+    free = replace(problem, is_priced=False, max_move_gib=None, move_usd_per_gib=1.0)
+    least = place(free)
     return 0.0 if isinstance(least, Missing) else least.bound_usd
 
 

@@ -126,6 +126,7 @@ class PlacementProblem:
     new_volume_usd: float = 0.0  # see ``tied``
     move_usd_per_gib: float = 0.0  # see ``tied`` and placement.moving
     max_move_gib: float | None = None
+    is_priced: bool = True  # False: volumes cost nothing, as where only feasibility is asked
     pace: float = 1.0  # how many times as many transactions as the uses are for
 
     @property

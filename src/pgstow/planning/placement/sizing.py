@@ -160,11 +160,12 @@ def sizing(
     ]
     for shape, offers in zip(problem.shapes, every, strict=True):
         is_one = len(offers) == 1
-        usd = _usd(shape, offers[0].piece.usd_month) if is_one else Linear()
+        is_priced = is_one and problem.is_priced
+        usd = _usd(shape, offers[0].piece.usd_month) if is_priced else Linear()
         _columns(programme, shape, usd, _new_usd(shape, problem), integer=integer and is_one)
     _use_rows(programme, problem, rows, base, totals)
     for c, (shape, offers) in enumerate(zip(problem.shapes, every, strict=True)):
-        _rules(programme, shape, offers, c, integer=integer)
+        _rules(programme, shape, offers, c, integer=integer, is_priced=problem.is_priced)
     ys = {COLUMNS_OF_SHAPE * c: 1.0 for c in range(len(problem.shapes))}
     programme.row(ys, 0.0, float(problem.max_volumes))
     for group in problem.groups:
@@ -263,6 +264,7 @@ def _rules(
     c: int,
     *,
     integer: bool,
+    is_priced: bool,
 ) -> None:
     """The type's own rules between size (GiB), IOPS (thousands) and throughput (MiB/s)."""
     mine = COLUMNS_OF_SHAPE * c
@@ -271,7 +273,7 @@ def _rules(
         return
     firsts = []
     for offer in offers:
-        usd = _usd(shape, offer.piece.usd_month)
+        usd = _usd(shape, offer.piece.usd_month) if is_priced else Linear()
         first = _columns(programme, shape, usd, 0.0, integer=integer)
         _bounds(programme, shape, offer.piece, first)
         if offer.room_gib:  # in the row of what lies on the shape
@@ -322,7 +324,7 @@ def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float
         usd = None if one is None else shape.rules.usd_month(one)
         if one is None or usd is None or (asked_gib < gib and not _is_kept(shape, one)):
             continue
-        total = _new_usd(shape, problem) + usd * members
+        total = _new_usd(shape, problem) + (usd * members if problem.is_priced else 0.0)
         if best is None or total < best[1]:
             has = (one.size_bytes / BYTES_OF_GIB, one.iops / 1000, one.bytes_per_s / MIB)
             best = Sizes(c, *(float(each * members) for each in has)), total
@@ -331,6 +333,8 @@ def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float
 
 def steps_usd(problem: PlacementProblem, volumes: tuple[Sizes, ...]) -> float:
     """What the steps of types may cost that a relaxation goes around, between a type's pieces."""
+    if not problem.is_priced:
+        return 0.0
     return sum(_step_usd(problem.shapes[one.shape], one) for one in volumes)
 
 

@@ -75,13 +75,9 @@ def is_impossible(problem: PlacementProblem) -> bool:
 
     With everything free but what is left unplaced, a bound over nothing says that some has to be.
     """
-    free = tuple(
-        replace(shape, usd_per_gib=0.0, usd_per_iops=0.0, usd_per_mibps=0.0)
-        for shape in problem.shapes
-    )
-    other = replace(problem, shapes=free, new_volume_usd=0.0, move_usd_per_gib=0.0)
+    other = replace(problem, is_priced=False, new_volume_usd=0.0, move_usd_per_gib=0.0)
     master = Master(other, group(other))
-    shapes = len(free)
+    shapes = len(problem.shapes)
     master.bound(np.zeros(shapes), np.ones(shapes), {})
     is_open = np.ones(shapes, dtype=bool)
     relaxed = master.relax(is_open, rounds=_PROOF_ROUNDS, gap=0.01)

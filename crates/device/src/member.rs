@@ -156,10 +156,14 @@ impl Member {
 
     /// Fills the bucket of credits to a fraction of it; false for a member without.
     pub fn set_credits(&mut self, now_ns: f64, fraction: f64) -> bool {
-        let limits = [&mut self.operations, &mut self.bytes];
-        limits.into_iter().flatten().fold(false, |found, limit| {
-            limit.set_credits(now_ns, fraction) || found
-        })
+        let mut found = false;
+        for limit in [&mut self.operations, &mut self.bytes]
+            .into_iter()
+            .flatten()
+        {
+            found |= limit.set_credits(now_ns, fraction);
+        }
+        found
     }
 
     /// How long a request waits for data that are still in the snapshot.

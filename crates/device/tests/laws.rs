@@ -340,7 +340,10 @@ proptest! {
         let after = volume.credits(on_ns).unwrap();
         prop_assert!((after - before).abs() < 1e-3, "{} before, {} after", before, after);
         let later = volume.credits(on_ns + 100_000_000).unwrap();
-        prop_assert!((later - (before + 30.0).min(200.0)).abs() < 1e-3, "{} later", later);
+        let earned = (before + 30.0).min(200.0);
+        prop_assert!(later < earned + 1e-3, "{} later", later);
+        // An empty bucket may be in debt for a large request, which is earned first.
+        prop_assert!(before < 1e-3 || (later - earned).abs() < 1e-3, "{} later", later);
     }
 
     #[test]

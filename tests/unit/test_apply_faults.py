@@ -112,3 +112,19 @@ def test_at_every_effect(action: Action, kind: str) -> None:
             raise AssertionError(f"effect {number}: {error}\n{campaign.told()}") from error
         finally:
             campaign.end()
+
+
+def test_an_old_name_that_is_taken_stops_a_move_before_anything_is_done() -> None:
+    """Even an empty directory would pass for the old pg_wal, put aside after the last copy."""
+    campaign = Campaign.begin(1)
+    try:
+        aside = campaign.cluster.data / "pg_wal.pgstow-old"
+        aside.mkdir()
+        assert not campaign.process("one", Faults())
+        assert campaign.cluster.is_running
+        assert "is left from an earlier move" in campaign.told()
+        assert list(aside.iterdir()) == []
+        aside.rmdir()
+        end_in_the_wanted_layout(campaign, "one")
+    finally:
+        campaign.end()

@@ -41,6 +41,23 @@ def test_a_copy_follows_its_source(copy: Copy) -> None:
     assert list(copy.target.iterdir()) == []
 
 
+def test_names_and_times_are_durable_in_every_directory(copy: Copy) -> None:
+    synced: list[Path] = []
+    timed: list[int] = []
+
+    class Watched(Disk):
+        def sync(self, directory: Path) -> None:
+            synced.append(directory)
+
+        def _fsync(self, descriptor: int) -> None:
+            timed.append(os.fstat(descriptor).st_mtime_ns)
+
+    os.utime(copy.source / "archive_status" / "1.done", ns=(7, 7))
+    update(Copy(copy.source, copy.target, copy.token, Watched()))
+    assert {copy.target, copy.target / "archive_status"} <= set(synced)
+    assert 7 in timed, "the time was set after the last fsync"
+
+
 def test_what_others_put_there_stays_and_is_named(copy: Copy) -> None:
     update(copy)
     (copy.target / "theirs").write_text("precious")

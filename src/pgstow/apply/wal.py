@@ -18,7 +18,7 @@ from pgstow.apply.world import Postmasters
 from pgstow.host import directories, postmaster
 from pgstow.host.disk import Disk
 from pgstow.model import HostError, PgstowError, Step, UserError
-from pgstow.workspace.journal import MADE, Journal, StepRecord, StepStatus
+from pgstow.workspace.journal import MADE, OPEN, Journal, StepRecord, StepStatus
 
 _SPACE = 1.1
 _WAL = "wal"  # among a step's facts: the move
@@ -124,6 +124,9 @@ def recover(
         if postmasters.system_identifier(data_directory) != prepared.identifier:
             continue  # another machine's, or gone
         with _only_one(data_directory):
+            record = journal.step(record.id)
+            if record.status not in OPEN:
+                continue  # another apply has settled it meanwhile
             moving = Moving(prepared, disk or Disk(), postmasters, journal, record.id)
             said.append(_recover(record, moving, options or Options()))
             (observer or Observer()).waiting(said[-1])
@@ -176,7 +179,8 @@ def _prepare(context: Context, step: Step) -> Move:
     if not inward:
         directories.check_tablespace_directory(target, mount or None, data)
     for name in (prepared.aside, *((prepared.staging,) if inward else ())):
-        if os.path.lexists(name) and not (name.is_dir() and not any(name.iterdir())):
+        is_empty = name.is_dir() and not name.is_symlink() and not any(name.iterdir())
+        if os.path.lexists(name) and not (is_empty and name != prepared.aside):
             raise HostError(
                 f"{name} is left from an earlier move",
                 "make sure that the server needs it no more, then remove it",

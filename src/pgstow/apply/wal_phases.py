@@ -156,7 +156,7 @@ class Moving:
         self.postmasters.stop(self.move.server)
 
     def _last_copy(self) -> None:
-        if os.path.lexists(self.move.aside):
+        if self.is_switched() or not os.path.lexists(self.move.link):
             return  # the copy was complete when the old name was put aside
         if self.postmasters.running_pid(self.move.server.data_directory) is not None:
             raise HostError("the server was started by someone else meanwhile", "run apply again")

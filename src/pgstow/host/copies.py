@@ -45,7 +45,6 @@ class Copy:
             ours = self._ours()
             self._check_foreign(ours)
             self._directory(Path(), ours, advanced, unchanged_before)
-            self.disk.sync(self.target)
 
     def list_source(self) -> None:
         """Write down what the source holds, which is all that may be removed of it later."""
@@ -135,6 +134,7 @@ class Copy:
             if present.parent == self.target / inside and present.name not in wanted:
                 self.disk.remove_file(present)
         self.disk.dress(self.target / inside, (self.source / inside).stat())
+        self.disk.sync(self.target / inside)
 
     def _make_directory(self, path: Path) -> None:
         target = self.target / path

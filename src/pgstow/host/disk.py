@@ -53,8 +53,8 @@ class Disk:
                 writer.write(chunk)
                 advanced(len(chunk))
             writer.flush()
+            self.dress(target, before)
             self._fsync(writer.fileno())
-        self.dress(target, before)
 
     def dress(self, path: Path, like: os.stat_result) -> None:
         """Give a file or directory the owner, mode and times of another."""

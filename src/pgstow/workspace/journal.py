@@ -51,8 +51,8 @@ RunStatus = Literal["running", "done", "failed", "undone"]
 StepStatus = Literal[
     "planned", "running", "done", "failed", "skipped", "undoing", "undone", "unknown", "partial"
 ]
-_OPEN = "('running', 'undoing', 'unknown')"
-_IN_EFFECT = "('done', 'partial', 'running', 'undoing', 'unknown')"
+OPEN: tuple[StepStatus, ...] = ("running", "undoing", "unknown")
+_IN_EFFECT: tuple[StepStatus, ...] = ("done", "partial", *OPEN)
 # Names among a step's facts: the rebuilds it began and has not seen to leave nothing behind; the
 # directories it made.
 REBUILDS = "rebuilds"
@@ -210,7 +210,7 @@ class Journal:
 
     def unfinished_wal_moves(self) -> tuple[StepRecord, ...]:
         """Moves of pg_wal that were under way when a run ended; their server may be down."""
-        return self._steps(f"WHERE kind = 'move wal' AND status IN {_OPEN} ORDER BY id")
+        return self._steps(f"WHERE kind = 'move wal' AND status IN {OPEN} ORDER BY id")
 
     def step(self, id: int) -> StepRecord:
         """One step as it is recorded now."""
@@ -223,7 +223,7 @@ class Journal:
 
     def open_steps(self, server: str) -> tuple[StepRecord, ...]:
         """Steps of any run on a server of which nobody knows how they ended."""
-        return self._of_server(server, f"status IN {_OPEN}")
+        return self._of_server(server, f"status IN {OPEN}")
 
     def rebuilds(self, server: str) -> tuple[StepRecord, ...]:
         """Steps of any run that began to rebuild an index and have not been seen to leave nothing.

@@ -217,7 +217,7 @@ def test_a_bound_says_of_what_and_for_which_layouts() -> None:
     assert bound.layouts.max_move_bytes == 512 * MIB
     assert bound.acceptance is not None and bound.acceptance.tps == goal_of("reads").tps
     assert found.proof is not None and "moving at most 512 MiB" in found.proof
-    assert "2,100 TPS with 20% of every limit free costs less than" in found.proof
+    assert "2,100 TPS with 20% of every limit and 30% of every new volume free costs less than" in found.proof
 
 
 def test_with_a_budget_nothing_is_said_of_a_price() -> None:

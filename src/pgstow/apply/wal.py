@@ -116,15 +116,15 @@ def recover(
     everything is put back as it was.
     """
     said = []
-    for record in journal.unfinished_wal_moves():
-        if record.facts.get(_WAL) is None:
+    for known in journal.unfinished_wal_moves():
+        if known.facts.get(_WAL) is None:
             continue  # it had not begun to copy
-        prepared = Move.of(record.facts[_WAL])
+        prepared = Move.of(known.facts[_WAL])
         data_directory = prepared.server.data_directory
         if postmasters.system_identifier(data_directory) != prepared.identifier:
             continue  # another machine's, or gone
         with _only_one(data_directory):
-            record = journal.step(record.id)
+            record = journal.step(known.id)
             if record.status not in OPEN:
                 continue  # another apply has settled it meanwhile
             moving = Moving(prepared, disk or Disk(), postmasters, journal, record.id)

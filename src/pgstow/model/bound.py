@@ -17,6 +17,7 @@ class Considered:
     max_stripes: int
     max_move_bytes: int | None = None
     instances: tuple[str, ...] = ()  # empty: the one instance that is planned for
+    is_pinned: bool = False  # only those in which what the user pinned lies where it is to
 
     def __str__(self) -> str:
         """In words.
@@ -30,6 +31,8 @@ class Considered:
         what += f", stripes of up to {self.max_stripes}"
         if self.max_move_bytes is not None:
             what += f", moving at most {format_size(self.max_move_bytes)}"
+        if self.is_pinned:
+            what += ", with all pins kept"
         if self.instances:
             return f"instance of {len(self.instances)} with a {what}"
         return what
@@ -54,11 +57,12 @@ class Acceptance:
         """In words.
 
         >>> str(Acceptance(800.0, 0.02, 0.2, 0.3, commit_p99_ms=5.0))
-        '800 TPS with 20% of every limit free and commit p99 5 ms'
+        '800 TPS with 20% of every limit and 30% of every new volume free, and commit p99 5 ms'
         """
-        words = f"{self.tps:,.0f} TPS with {self.headroom:.0%} of every limit free"
+        words = f"{self.tps:,.0f} TPS with {self.headroom:.0%} of every limit"
+        words += f" and {self.free_space:.0%} of every new volume free"
         for name, limit in (("commit", self.commit_p99_ms), ("read", self.read_p99_ms)):
-            words += "" if limit is None else f" and {name} p99 {limit:g} ms"
+            words += "" if limit is None else f", and {name} p99 {limit:g} ms"
         return words
 
 
@@ -89,6 +93,8 @@ class Bound:
     def sentence(self, usd_month: float) -> str:
         """What is proved, of a layout at such a price."""
         if self.of == "tps":
+            if not self.is_proven:
+                return "How much faster another layout could be is not proved"
             return (
                 f"At any price no {self.layouts} does more than {self.value:,.0f} TPS;"
                 " that none within the budget is faster than this one is not proved"

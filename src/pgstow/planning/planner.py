@@ -325,6 +325,7 @@ def _bound(goal: Goal, answer: _Answer, usd_month: float) -> Bound:
         max_stripes=goal.max_stripes,
         max_move_bytes=goal.max_move_bytes,
         instances=answer.instances,
+        is_pinned=bool(goal.pins),
     )
     if goal.budget_usd_month is not None:
         most = planner.most_tps

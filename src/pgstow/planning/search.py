@@ -204,7 +204,8 @@ def cheapest(planner: Planner, tps: float) -> Found | Missing:
         return found
     if isinstance(found, Missing):
         first = planner.priced(tps)
-        return first if isinstance(first, Missing) else replace(other, bound_usd=first.bound_usd)
+        bound = 0.0 if isinstance(first, Missing) else first.bound_usd  # 0: nothing is proved
+        return replace(other, bound_usd=bound)
     return replace(other, bound_usd=found.bound_usd) if other.usd_month < found.usd_month else found
 
 

@@ -10,9 +10,19 @@ import content_platform
 import pytest
 
 from pgstow import catalog, planning
-from pgstow.model import Goal, InfeasibleError, NotFoundError, Plan, Profile, Rate
+from pgstow.model import (
+    Bound,
+    Considered,
+    Goal,
+    InfeasibleError,
+    NotFoundError,
+    Plan,
+    Profile,
+    Rate,
+)
 from pgstow.planning.placement import Missing, Placed, PlacementProblem
-from pgstow.planning.search import Planner
+from pgstow.planning.planner import case_of
+from pgstow.planning.search import Found, Planner, cheapest
 from pgstow.units import MIB, Bytes
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -217,7 +227,29 @@ def test_a_bound_says_of_what_and_for_which_layouts() -> None:
     assert bound.layouts.max_move_bytes == 512 * MIB
     assert bound.acceptance is not None and bound.acceptance.tps == goal_of("reads").tps
     assert found.proof is not None and "moving at most 512 MiB" in found.proof
-    assert "2,100 TPS with 20% of every limit and 30% of every new volume free costs less than" in found.proof
+    words = "2,100 TPS with 20% of every limit and 30% of every new volume free costs less than"
+    assert words in found.proof
+    assert "pins" not in found.proof
+    pinned = plan("reads", replace(goal_of("reads"), pins=(("wal", "gp3"),)))
+    assert pinned.proof is not None and "with all pins kept" in pinned.proof
+
+
+def test_of_a_speed_that_is_not_proved_nothing_is_claimed() -> None:
+    bound = Bound("tps", 900.0, Considered(("gp3",), 3, 2), None, is_proven=False)
+    assert bound.sentence(10.0) == "How much faster another layout could be is not proved"
+
+
+def test_what_was_found_with_nothing_moved_is_kept_where_the_rest_was_out_of_time() -> None:
+    goal = replace(goal_of("reads"), tps=PROFILES["reads"].activity.transactions.mean)
+    planner = case_of(PROFILES["reads"], goal, CATALOG).planner()
+    real = planner.place
+
+    def in_time(problem: PlacementProblem, **asked: bool) -> Placed | Missing:
+        return real(problem, **asked) if problem.max_move_gib == 0 else Missing.NOT_FOUND
+
+    found = cheapest(replace(planner, place=in_time), goal.tps or 0.0)
+    assert isinstance(found, Found)
+    assert found.bound_usd == 0.0  # nothing is proved
 
 
 def test_with_a_budget_nothing_is_said_of_a_price() -> None:

@@ -93,6 +93,24 @@ def test_an_undone_apply_is_none(tmp_path: Path) -> None:
         assert last_applied(store, "1") is None and loop_of(store).after is None
 
 
+def test_a_run_that_changed_nothing_hides_no_earlier_one(tmp_path: Path) -> None:
+    with Workspace.open(tmp_path / "w.db") as store:
+        applied(store, 40)
+        first = store.journal.last_run("1")
+        assert first is not None
+        run = store.journal.begin("1", "refused")
+        step = Step("move wal", "pg_wal", "move", "back", "server restart", 1, 0, 1.0)
+        (number,) = store.journal.plan(run, [step])
+        store.journal.started(number)
+        store.journal.finished(number, "failed", note="no space")
+        store.journal.finish(run, "failed")
+        found = last_applied(store, "1")
+        assert found is not None and found.run.id == first.id
+        store.journal.finished(number, "partial", note="half done")
+        found = last_applied(store, "1")
+        assert found is not None and found.run.id == run
+
+
 def test_verify_holds_against_the_layout_that_was_applied_last(tmp_path: Path) -> None:
     from pgstow import catalog
 
@@ -186,11 +204,15 @@ def test_latencies_are_weighted_by_what_they_are_of() -> None:
 
 
 def test_a_merged_profile_is_of_all_the_time(tmp_path: Path) -> None:
-    quiet = at(60, activity=replace(samples.profile().activity, transactions=Rate(312.0)))
-    busy = at(30)
+    seen = replace(samples.profile().activity, subtransactions=Rate(30.0))
+    quiet = at(60, activity=replace(seen, transactions=Rate(312.0), subtransactions=Rate(10.0)))
+    busy = at(30, activity=seen)
     found = observe.merged([busy, quiet])
     assert found.started_at == quiet.started_at and found.seconds == 600.0
     assert found.activity.transactions.mean == pytest.approx(812.0)
+    assert found.activity.subtransactions is not None
+    assert found.activity.subtransactions.mean == pytest.approx(20.0)
+    assert observe.merged([at(30), quiet]).activity.subtransactions is None  # not counted in one
     assert found.samples == 122 and len(found.commit_ms) == 1200
     articles = samples.relation_id("articles")
     one, both = busy.demand(articles), found.demand(articles)

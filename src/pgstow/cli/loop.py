@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _NEVER = "9999"
 _ROUNDING = timedelta(seconds=2)  # of the times that profiles and steps are written with
-_TAKEN = ("done", "running", "undoing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +87,10 @@ def _is_after(store: "Store", entry: "Entry", end: str, applied: Applied | None)
 
 def last_applied(store: "Store", server: str | None) -> Applied | None:
     """The last run of apply on a server that changed it and was not taken back."""
-    run = store.journal.last_run(server) if server else store.journal.last_of_all()
+    run = store.journal.last_undoable(server) if server else store.journal.last_of_all()
     if run is None or run.status == "undone":
         return None
-    taken = [record for record in store.journal.steps(run.id) if record.status in _TAKEN]
+    taken = store.journal.in_effect(run.id)
     if not taken:
         return None
     began = min((r.started_at for r in taken if r.started_at), default=run.started_at)

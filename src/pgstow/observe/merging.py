@@ -48,12 +48,7 @@ def merged(profiles: Sequence[Profile]) -> Profile:
         demands=_demands(ordered, seconds),
         wal=_wal(ordered, together),
         background=_background(ordered, together),
-        activity=Activity(
-            transactions=together(lambda p: p.activity.transactions),
-            write_transactions=together(lambda p: p.activity.write_transactions),
-            active_sessions=together(lambda p: p.activity.active_sessions),
-            client_backends=together(lambda p: p.activity.client_backends),
-        ),
+        activity=_activity(ordered, together),
         host=_host(ordered, seconds),
         warnings=tuple(dict.fromkeys(w for one in ordered for w in one.warnings)),
         commit_ms=tuple(ms for one in ordered for ms in one.commit_ms),
@@ -150,6 +145,21 @@ def _demands(ordered: Sequence[Profile], seconds: Sequence[float]) -> tuple[Dema
         )
 
     return tuple(demand(key) for key in keys)
+
+
+def _activity(
+    ordered: Sequence[Profile], together: Callable[[Callable[[Profile], Rate]], Rate]
+) -> Activity:
+    counted = all(one.activity.subtransactions is not None for one in ordered)
+    return Activity(
+        transactions=together(lambda p: p.activity.transactions),
+        write_transactions=together(lambda p: p.activity.write_transactions),
+        active_sessions=together(lambda p: p.activity.active_sessions),
+        client_backends=together(lambda p: p.activity.client_backends),
+        subtransactions=together(lambda p: p.activity.subtransactions or _NOTHING)
+        if counted
+        else None,
+    )
 
 
 def _wal(

@@ -36,13 +36,33 @@ def test_down_asks_on_a_terminal(
 
     monkeypatch.setattr(emulate, "down", down)
     module = sys.modules["pgstow.cli.emulate"]
-    monkeypatch.setattr(module, "would_remove", lambda _: ["remove volume data"])
+    monkeypatch.setattr(module, "would_remove", lambda _, **__: ["remove volume data"])
     monkeypatch.setattr(module, "is_answered", lambda: is_terminal)
     monkeypatch.setattr("pgstow.cli.output.is_answered", lambda: is_terminal)
     arguments = ["emulate", "down", "--state-dir", str(tmp_path / "state"), *options]
     result = CliRunner().invoke(app, arguments, input=answer)
     assert bool(done) is goes, result.output
     assert result.exit_code == (0 if goes else 1)
+
+
+def test_files_that_purge_deletes_are_named_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing is up: they are all that earlier runs have left."""
+    kept = tmp_path / "usual" / "data.volume"
+    kept.parent.mkdir()
+    kept.write_text("x")
+    monkeypatch.setattr("pgstow.emulate.backing.default_directory", lambda _: kept.parent)
+    module = sys.modules["pgstow.cli.emulate"]
+    monkeypatch.setattr(module, "is_answered", lambda: True)
+    monkeypatch.setattr("pgstow.cli.output.is_answered", lambda: True)
+    down = ["emulate", "down", "--purge", "--state-dir", str(tmp_path / "state")]
+    said = CliRunner().invoke(app, [*down, "--dry-run"])
+    assert said.exit_code == 0 and f"would: delete {kept}" in said.output
+    assert CliRunner().invoke(app, down, input="n\n").exit_code == 1
+    assert kept.exists()
+    assert CliRunner().invoke(app, [*down, "--yes"]).exit_code == 0
+    assert not kept.exists()
 
 
 def test_one_fault_is_one(tmp_path: Path) -> None:

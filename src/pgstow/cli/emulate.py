@@ -176,12 +176,12 @@ def down(
 
     if dry_run:
         emulate.plan_down(state_dir, force=force)  # refuses where one is in use
-        print_would(would_remove(state_dir), json)
+        print_would(would_remove(state_dir, purge=purge), json)
         return
-    if not yes and is_answered() and (doomed := would_remove(state_dir)):
+    if not yes and is_answered() and (doomed := would_remove(state_dir, purge=purge)):
         for line in doomed:
             output.error_console().print(line, soft_wrap=True)
-        if not output.confirm("Remove these volumes with all that is on them?"):
+        if not output.confirm("Remove these with all that is on them?"):
             raise typer.Exit(1)
     cleanup = emulate.down(state_dir, force=force, purge=purge)
     output.print_warnings(cleanup.warnings)

@@ -21,22 +21,24 @@ def print_would(lines: "Sequence[str]", json: bool) -> None:
         output.console().print(f"would: {line}", soft_wrap=True)
 
 
-def would_remove(state_dir: Path) -> list[str]:
-    """What ``down`` would do: each volume that would go, with what is on it."""
+def would_remove(state_dir: Path, *, purge: bool = False) -> list[str]:
+    """What ``down`` would do: each volume that would go, with what is on it, and files beside."""
     from pgstow import emulate
     from pgstow.units import format_size
 
     found = []
+    doomed = list(emulate.files_to_purge(state_dir)) if purge else []
     for volume in emulate.read_status(state_dir).volumes:
         backing = volume.backing
         if backing.path is None:
             end = "discard its memory"
         else:
-            end = f"{'keep' if backing.keep else 'delete'} {backing.path}"
+            end = f"{'keep' if backing.keep and not purge else 'delete'} {backing.path}"
+            doomed = [file for file in doomed if file != backing.path]
         what = f"{volume.type} of {format_size(volume.size_bytes)}"
         where = f"unmount {volume.mount}, " if volume.is_mounted else ""
         found.append(f"remove volume {volume.name} ({what}): {where}{end}")
-    return found
+    return found + [f"delete {file}, which was kept" for file in doomed]
 
 
 def volumes_up(state_dir: Path, names: "Sequence[str] | None" = None) -> "list[VolumeStatus]":

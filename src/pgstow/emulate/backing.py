@@ -225,16 +225,21 @@ def remove_files(backings: Iterable[Backing], state_directory: Path) -> list[str
     return done
 
 
-def purge(kept: Iterable[Backing], state_directory: Path) -> list[str]:
-    """Delete files that were kept, and all volumes' files in the usual directory; says which."""
+def purgeable(kept: Iterable[Backing], state_directory: Path) -> list[Path]:
+    """Files that were kept, and all volumes' files in the usual directory."""
     default = default_directory(state_directory)
     files = {Path(one.path) for one in kept if one.path is not None}
     files |= set(default.glob(f"*{FILE_SUFFIX}"))
+    return [file for file in sorted(files) if file.is_file() and not file.is_symlink()]
+
+
+def purge(kept: Iterable[Backing], state_directory: Path) -> list[str]:
+    """Delete what is :func:`purgeable`; says which."""
+    default = default_directory(state_directory)
     done = []
-    for file in sorted(files):
-        if file.is_file() and not file.is_symlink():
-            file.unlink()
-            done.append(f"deleted {file}")
+    for file in purgeable(kept, state_directory):
+        file.unlink()
+        done.append(f"deleted {file}")
     if default.is_dir() and not any(default.iterdir()):
         default.rmdir()
     return done

@@ -65,6 +65,14 @@ def plan_down(state_directory: Path, *, force: bool = False) -> tuple[str, ...]:
     return tuple(actions)
 
 
+def files_to_purge(state_directory: Path) -> tuple[str, ...]:
+    """The files that :func:`down` would delete with ``purge``; changes nothing."""
+    directory = StateDirectory(state_directory)
+    recorded = _recorded(directory, Cleanup()).volumes if directory.path.exists() else ()
+    kept = [entry.backing for entry in recorded]
+    return tuple(str(file) for file in backing.purgeable(kept, directory.path))
+
+
 def _refuse_use(directory: StateDirectory) -> None:
     """Look at every volume before anything is done to one of them."""
     if not _answers(directory):

@@ -10,12 +10,10 @@ from experiment_samples import experiment, trial
 from typer.testing import CliRunner, Result
 
 from pgstow.cli import bench
-from pgstow.cli.bench_volumes import Lateness, late_warnings
 from pgstow.cli.main import app
 from pgstow.experiment.targets import DirectoryTarget
 from pgstow.experiment_file import experiment_names, find_experiment
 from pgstow.model import PgstowError, Trial, Warning
-from pgstow.verification.experiments import LIMITED_BY_EMULATOR
 from pgstow.workspace import Workspace
 
 Bench = Callable[..., Result]
@@ -119,19 +117,6 @@ def test_each_trial_is_a_line_at_once_where_no_terminal_is(
     assert said[0] == "trial 1 of 4: block 1, wal shared: 1,000 TPS, p99 30 ms\n"
     assert said[1].startswith("trial 2 of 4") and said[1].endswith("; limited-by-emulator\n")
     assert said[3].startswith("trial 4 of 4: block 2, wal apart")
-
-
-def test_answers_that_are_late_are_told_and_others_are_not() -> None:
-    before = {"data": Lateness(1000, 2e6, 1e5)}
-    after = Lateness(2000, 4e6, 1e5 + 5e5)  # 0.5 ms late of 2 ms
-    (told,) = late_warnings(before, {"data": after})
-    assert told.code == LIMITED_BY_EMULATOR and "0.50 ms later" in told.message
-    on_time = (
-        replace(after, late_us=1e5 + 9e4),  # 0.09 ms
-        replace(after, answered_us=2e6 + 9e6),  # 6 % of the time
-        before["data"],
-    )
-    assert [late_warnings(before, {"data": one}) for one in on_time] == [()] * 3
 
 
 def test_a_run_as_json_has_all_that_is_shown(pgstow_bench: Bench, path: Path) -> None:

@@ -1,7 +1,6 @@
 """The volumes of experiments' trials: emulated, new for each trial, alike in all of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,64 +57,11 @@ class EmulatedVolumes:
             Path(one.loop_device).name: one.name for one in volumes if one.loop_device is not None
         }
 
-    def watch(self) -> Callable[[], "tuple[Warning, ...]"]:
+    def watch(self) -> "Callable[[], tuple[Warning, ...]]":
         """Begin to look whether the volumes answer when their model says."""
-        before = _lateness()
+        from pgstow.cli import emulate_limited
 
-        def end() -> "tuple[Warning, ...]":
-            return late_warnings(before, _lateness())
-
-        return end
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """What a volume has done so far, and by how much its answers came later than its model said."""
-
-    operations: int
-    answered_us: float  # the time of all of them
-    late_us: float
-
-
-def _lateness() -> dict[str, Lateness]:
-    from pgstow.emulate import lateness
-    from pgstow.emulate.state import StateDirectory
-
-    found = lateness.read_volumes(StateDirectory(STATE_DIRECTORY))
-    return {
-        one.name: Lateness(
-            one.reads + one.writes, one.read_us_total + one.write_us_total, one.late_us_total
-        )
-        for one in found
-    }
-
-
-def late_warnings(
-    before: Mapping[str, Lateness], after: Mapping[str, Lateness]
-) -> "tuple[Warning, ...]":
-    """A warning for each volume whose answers were late enough to be what was measured."""
-    from pgstow.emulate.statistics import is_late
-    from pgstow.model import Warning
-    from pgstow.verification.experiments import LIMITED_BY_EMULATOR
-
-    found = []
-    for name, now in after.items():
-        then = before.get(name, Lateness(0, 0.0, 0.0))
-        operations = now.operations - then.operations
-        if operations <= 0:
-            continue
-        late_us = (now.late_us - then.late_us) / operations
-        mean_us = (now.answered_us - then.answered_us) / operations
-        if is_late(late_us, mean_us):
-            found.append(
-                Warning(
-                    LIMITED_BY_EMULATOR,
-                    f"volume {name} answered {late_us / 1000:.2f} ms later than it stands for, "
-                    f"of {mean_us / 1000:.2f} ms: this machine was the limit, not the volume",
-                    "ask less of the volume, or use a machine with more processors",
-                )
-            )
-    return tuple(found)
+        return emulate_limited.watch(STATE_DIRECTORY)
 
 
 def make() -> EmulatedVolumes:

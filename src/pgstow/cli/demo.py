@@ -47,7 +47,7 @@ def demo(
 
     Example: pgstow demo --out build/demo
     """
-    from pgstow.cli.output import console, error_console, print_json
+    from pgstow.cli.output import console, error_console, print_json, print_warnings
 
     if dry_run:
         _say(out, scale, clients, window, json=json)
@@ -59,6 +59,8 @@ def demo(
         shown = _run(run, told)
         summary = _summary(run.place, shown, time.monotonic() - began)
         _write(run, summary)
+    for measured in (shown.before, shown.after):
+        print_warnings(measured.warnings)
     if json:
         print_json(summary)
         return
@@ -234,13 +236,24 @@ def _summary(place: "Place", shown: _Shown, seconds: float) -> dict[str, Any]:
     return {
         "volumes": "emulated" if place.is_emulated else "plain directories",
         "not_emulated_because": place.reason,
-        "before": _figures(shown.before.layout, shown.before.performance),
-        "after": _figures(shown.after.layout, shown.after.performance),
+        "before": _measured(shown.before),
+        "after": _measured(shown.after),
         "predicted": _figures(shown.plan.layout, predicted),
         "errors_pct": verification.errors_pct(found),
         "gap_pct": shown.plan.gap_pct,
         "speedup": shown.after.performance.tps / shown.before.performance.tps,
         "seconds": round(seconds, 1),
+    }
+
+
+def _measured(found: "Measurement") -> dict[str, Any]:
+    """Figures with what was said of their measuring; of those that are no volume's, that."""
+    from pgstow.verification.experiments import LIMITED_BY_EMULATOR
+
+    return {
+        **_figures(found.layout, found.performance),
+        "is_limited_by_emulator": any(w.code == LIMITED_BY_EMULATOR for w in found.warnings),
+        "warnings": [{"code": w.code, "message": w.message} for w in found.warnings],
     }
 
 
@@ -287,7 +300,10 @@ def _closing(summary: dict[str, Any], out: Path, place: "Place") -> Iterator[str
         cells = [value(summary[which]) for which in ("before", "predicted", "after")]
         texts = ["not known" if cell is None else form.format(cell) for cell in cells]
         yield f"{name:<22}" + "".join(f"{text:>12}" for text in texts)
-    if place.is_emulated:
+    limited = [which for which in ("before", "after") if summary[which]["is_limited_by_emulator"]]
+    if limited:
+        yield f"Limited by the emulator {' and '.join(limited)}: that says nothing of volumes"
+    elif place.is_emulated:
         yield f"{summary['speedup']:.1f} × the transactions, measured on emulated volumes"
     else:
         yield f"Plain directories ({place.reason}): these figures show the steps, not a gain"

@@ -126,6 +126,7 @@ class Demo:
         from pgstow.model import LatencyMs
 
         time.sleep(self.warm_up_s)
+        limited = self.place.watch()
         began_at = time.time()
         profile = observe.observe(
             self.dsn,
@@ -137,7 +138,7 @@ class Demo:
             sleep=time.sleep,
             progress=progress,
         )
-        ended_at = time.time()
+        ended_at, warnings = time.time(), limited()
         load.stop()
         outcome = load.outcome(began_at, ended_at)
         # What was observed says more of the layout before (its tablespaces) than what was asked.
@@ -145,7 +146,12 @@ class Demo:
         found = measure(profile, shown, self.rules, self.place.provenance)
         latency = LatencyMs(outcome.mean_ms, outcome.p99_ms)
         performance = replace(found.performance, tps=outcome.tps, latency_ms=latency)
-        measured = replace(found, performance=performance, tps_samples=outcome.tps_samples)
+        measured = replace(
+            found,
+            performance=performance,
+            tps_samples=outcome.tps_samples,
+            warnings=(*found.warnings, *warnings),
+        )
         self.store.add("profile", profile)
         self.store.add("measurement", measured)
         return profile, measured

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from pgstow.model.errors import HostError
 if TYPE_CHECKING:
     from pgstow.catalog import Catalog
     from pgstow.host.processes import ProcessIdentity
-    from pgstow.model import Layout, Provenance
+    from pgstow.model import Layout, Provenance, Warning
 
 _STATE = Path("/run/pgstow/demo")  # one demo at a time: a machine has one page cache
 _PLACE = "place.json"
@@ -64,7 +64,7 @@ class Place:
             return
         from pgstow import emulate
 
-        devices = [self.rules.device(volume) for volume in layout.volumes]
+        devices = [self.rules.device(volume, layout.host) for volume in layout.volumes]
         emulate.up(
             layout,
             devices,
@@ -79,6 +79,14 @@ class Place:
             from pgstow import emulate
 
             emulate.set_limits(_STATE, enabled)
+
+    def watch(self) -> "Callable[[], tuple[Warning, ...]]":
+        """Begin to look whether the emulator is the limit; plain directories have none."""
+        if not self.is_emulated:
+            return tuple
+        from pgstow.cli import emulate_limited
+
+        return emulate_limited.watch(_STATE)
 
     def server_runs(self, process: "ProcessIdentity | None", cgroup: Path | None) -> None:
         """Write down what would be left if the demo were killed."""

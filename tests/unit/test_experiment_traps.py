@@ -326,3 +326,26 @@ def test_a_single_trial_is_held_against_itself() -> None:
     still = replace(one, outcome=replace(one.outcome, tps_samples=(0.0,) * 30))
     short = replace(one, outcome=replace(one.outcome, tps_samples=(100.0,) * 5))
     assert within_trials([still]) is None and within_trials([short]) is None
+
+
+@pytest.mark.parametrize("kind", ["gp2", "gp3"])
+def test_credits_that_ended_are_advised_only_where_there_are_some(kind: str) -> None:
+    volume = replace(DATA, type=kind)
+    layout = Layout(HostSpec("ec2", "us-east-1", "m6i.16xlarge"), (volume,), LAYOUT.postgres)
+    rules = load()
+    has_credits = kind == "gp2"
+    burst_s = {volume: rules.burst_seconds(volume)}
+    hosts = {layout.host: rules.host_burst_seconds(layout.host)}
+    assert hosts[layout.host] is None
+
+    def told(made: tuple[Trial, ...], **known: Any) -> str:
+        found = traps(design(layout=layout), made, **known)
+        (warning,) = (one for one in found if one.code.startswith("drift"))
+        return f"{warning.message} {warning.remedy}"
+
+    known = {"burst_s": burst_s, "instance_burst_s": hosts}
+    for made in (halves(100, 80), slowed(0.03)):
+        assert ("credits" in told(made, **known)) == has_credits
+    assert "credits" not in told(halves(100, 120), **known)  # what ends makes nothing faster
+    of_instance = told(halves(100, 80), instance_burst_s={layout.host: 1800.0})
+    assert "the instance has burst credits" in of_instance

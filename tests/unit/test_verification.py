@@ -98,7 +98,7 @@ def test_too_little_says_so() -> None:
 def test_pairs_show_what_unpaired_samples_hide() -> None:
     before = [100.0, 200.0, 400.0, 800.0]
     after = [110.0, 221.0, 439.0, 882.0]
-    assert effect(before, after).verdict == "no difference shown"
+    assert effect(before, after).verdict == "no difference demonstrated"
     assert effect(before, after, paired=True).verdict == "higher"
 
 

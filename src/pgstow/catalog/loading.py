@@ -107,7 +107,7 @@ def catalog_of(
     types: dict[str, VolumeType] = {}
     for file in parsed:
         for name, kind in file.types.items():
-            types[name] = kind.volume_type(name, prices.pop(name, {}), file.snapshot)
+            types[name] = kind.volume_type(name, prices.pop(name, {}), file)
     if prices:
         raise UserError(
             f"prices of types that the catalog does not have: {', '.join(prices)}",

@@ -258,6 +258,12 @@ class SnapshotRow(_Fact):
         )
 
 
+class VolatileCacheRow(_Fact):
+    """Whether devices show the kernel a cache that a power loss empties."""
+
+    is_shown: bool
+
+
 class DurabilityRow(_Fact):
     """The share of volumes lost in a year; None: not known."""
 
@@ -323,7 +329,7 @@ class TypeRow(_Strict):
     is_ephemeral: bool = False
     is_hdd: bool = False
     is_local: bool = False
-    volatile_cache: bool = False
+    volatile_cache: VolatileCacheRow | None = None  # None: as all of its file
     size: SizeRow
     iops: IopsRow
     throughput: ThroughputRow
@@ -337,9 +343,10 @@ class TypeRow(_Strict):
     goes_with: tuple[str, ...] = ()
 
     def volume_type(
-        self, name: str, prices: dict[str, TypePrice], snapshot: SnapshotRow | None
+        self, name: str, prices: dict[str, TypePrice], of_file: "CatalogFile"
     ) -> VolumeType:
-        """The row as a value, with its prices by region and how its file's types are restored."""
+        """The row as a value, with its prices by region and what holds for all of its file."""
+        snapshot, cache = of_file.snapshot, self.volatile_cache or of_file.volatile_cache
         groups: dict[str, _Fact | None] = {
             "size": self.size,
             "stripe": self.stripe,
@@ -350,6 +357,7 @@ class TypeRow(_Strict):
             "latency": self.latency,
             "mechanics": self.mechanics,
             "durability": self.durability,
+            "volatile_cache": cache,
             "snapshot": snapshot,
             "first_touch": snapshot.first_touch if snapshot else None,
         }
@@ -374,7 +382,7 @@ class TypeRow(_Strict):
             stripe_rule=self.stripe.rule() if self.stripe else None,
             without_nitro=self.without_nitro.rule() if self.without_nitro else None,
             holds=self.holds,
-            has_volatile_cache=self.volatile_cache,
+            has_volatile_cache=cache is not None and cache.is_shown,
             goes_with=self.goes_with,
             facts={k: f.provenance for k, f in groups.items() if f},
         )
@@ -410,6 +418,7 @@ class CatalogFile(_Strict):
 
     types: dict[str, TypeRow] = {}
     snapshot: SnapshotRow | None = None
+    volatile_cache: VolatileCacheRow | None = None
     prices: dict[str, dict[str, PriceRow]] = {}
     snapshots: dict[str, SnapshotPriceRow] = {}  # of EBS volumes
     backups: dict[str, SnapshotPriceRow] = {}  # of RDS

@@ -144,6 +144,9 @@ def rules_table(kind: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") ->
         f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}"
         + _by_size_text(latency),
         "durability": f"{_percent(kind)} lost a year",
+        "volatile_cache": "shown: the kernel sends flushes"
+        if kind.has_volatile_cache
+        else "none shown: the kernel sends no flushes",
         **_beginning_texts(kind),
     }
     if kind.iops_per_gib_max is not None:

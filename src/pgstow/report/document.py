@@ -74,7 +74,7 @@ class Shown(Protocol):
 
     @property
     def verdict(self) -> str:
-        """``higher``, ``lower``, ``no difference shown`` or ``too few samples``."""
+        """``higher``, ``lower``, ``no difference demonstrated`` or ``too few samples``."""
 
 
 @dataclass(frozen=True, slots=True)

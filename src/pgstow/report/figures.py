@@ -32,8 +32,8 @@ _WORDS = {
     ),
     "latency": ("Latency", "Lower is better. A line joins the values of one metric."),
     "commits": (
-        "Commits that took at most so long",
-        "Share of the timed commits; further left is better.",
+        "Commit latency distribution",
+        "Cumulative share of the timed commits; further left is better.",
     ),
 }
 

@@ -120,7 +120,7 @@ def _card(
     if value and changed:
         change, better = _change(changed / value, metric)
         if metric.key == "tps" and _is_undecided(document):
-            change, better = "no difference shown", None
+            change, better = "no difference demonstrated", None
         elif metric.key == "tps":
             change += _interval(document)
     predicted, is_missed = _predicted(metric, document)
@@ -234,7 +234,7 @@ def sentence(document: ReportDocument) -> str:
         return f"{f.number(known.tps)} transactions per second{_slow(known)}{_at_price(known)}."
     would = "" if document.after is not None else "predicted: "
     if _is_undecided(document):
-        text = f"no difference in throughput is shown ({f.times(other.tps / one.tps)})"
+        text = f"no difference in throughput is demonstrated ({f.times(other.tps / one.tps)})"
     elif one.tps > 0 and other.tps > 0:
         text = f"{f.times(other.tps / one.tps)} the transactions per second"
     else:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-Verdict = Literal["higher", "lower", "no difference shown", "too few samples"]
+Verdict = Literal["higher", "lower", "no difference demonstrated", "too few samples"]
 _FEWEST = 2
 _FEWEST_FOR_CORRELATION = 8  # below, lag-1 correlation is mostly noise
 
@@ -78,7 +78,7 @@ def effect(
     >>> effect([100, 102, 98, 101], [400, 396, 404, 402]).verdict
     'higher'
     >>> effect([100, 140, 60], [100, 150, 70]).verdict
-    'no difference shown'
+    'no difference demonstrated'
     """
     one, other = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if not len(one) or not len(other) or (one <= 0).any() or (other <= 0).any():
@@ -115,7 +115,7 @@ def _result(ratio: float, half: float | None, confidence: float, before: int, af
     if half is None:
         return Effect(ratio, None, None, confidence, before, after, "too few samples")
     low, high = ratio * math.exp(-half), ratio * math.exp(min(half, 700.0))
-    verdict: Verdict = "no difference shown"
+    verdict: Verdict = "no difference demonstrated"
     if low > 1:
         verdict = "higher"
     elif high < 1:

@@ -113,7 +113,7 @@ def _by_time(
     shares = {label: points for label, points in shares.items() if points}
     if shares:
         spec = time_charts.distributions(shares, styles, look)
-        note = "Share of transactions that took at most so long, all blocks together."
+        note = "Cumulative share of transactions, all blocks together."
         yield Figure("latency-distribution", "Distribution of latency", note, spec, {})
     series = {
         label: curves.median_over_time(trial.outcome.tps_samples for trial in some)

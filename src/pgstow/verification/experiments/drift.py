@@ -1,7 +1,7 @@
 """Whether throughput changed with time: over the whole run, and within the trials."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
@@ -81,14 +81,19 @@ def within_trials(trials: Sequence[Trial], *, confidence: float = 0.95) -> Chang
     return None if found is None else _change(found.mean, found.high - found.mean)
 
 
-def within_case(case: Case) -> Finding | None:
-    """A treatment whose throughput changes in its trials: caches that fill, credits that end."""
+def within_case(case: Case, *, credits: Callable[[Case], str | None]) -> Finding | None:
+    """A treatment whose throughput changes in its trials: caches that fill, credits that end.
+
+    ``credits`` says what of a treatment has burst credits; None: nothing has.
+    """
     found = within_trials(case.trials)
     if found is None or not found.is_shown or abs(found.ratio - 1) < _DRIFT_WITHIN:
         return None
     parts = [known for known in map(thirds, case.trials) if known is not None]
     means = ", ".join(f"{fmean(values):,.0f}" for values in zip(*parts, strict=True))
     text = f"throughput {found} from the first third of a trial to the last: {means} TPS"
+    if found.ratio < 1 and (having := credits(case)) is not None:
+        text += f"; {having} has burst credits, which may have ended"
     return Finding(abs(math.log(found.ratio)), text)
 
 

@@ -40,16 +40,17 @@ def traps(
         if by_treatment[one.levels]
     ]
     known = devices or {}
+    credits = partial(_credits, burst_s=burst_s or {}, instance_burst_s=instance_burst_s or {})
     rules = (
         *_burst_rules(burst_s or {}, instance_burst_s or {}, known, caps or {}),
-        *_rules(memory_bytes),
+        *_rules(memory_bytes, credits),
     )
     found = [trial for case in cases for trial in case.trials]
     return tuple(
         warning
         for warning in (
             *(_worst(rule, cases) for rule in rules),
-            _run_drift(found),
+            _run_drift(found, any(credits(case) for case in cases)),
             _few_blocks(cases),
             _scattered_blocks(experiment, found),
         )
@@ -79,7 +80,23 @@ def _burst_rules(
     )
 
 
-def _rules(memory_bytes: int | None) -> tuple[_Rule, ...]:
+def _credits(
+    case: Case,
+    *,
+    burst_s: Mapping[Volume, float | None],
+    instance_burst_s: Mapping[HostSpec, float | None],
+) -> str | None:
+    """What of a treatment has burst credits, in words; None: nothing is known to have any."""
+    layout = case.treatment.layout
+    if layout is None:
+        return None
+    for volume in layout.volumes:
+        if burst_s.get(volume) is not None:
+            return f"volume {volume.name} ({volume.type})"
+    return "the instance" if instance_burst_s.get(layout.host) is not None else None
+
+
+def _rules(memory_bytes: int | None, credits: Callable[[Case], str | None]) -> tuple[_Rule, ...]:
     return (
         (
             "lazy-loading",
@@ -123,8 +140,8 @@ def _rules(memory_bytes: int | None) -> tuple[_Rule, ...]:
         ),
         (
             "drift-within-trials",
-            "lengthen warm_up, so that the measured time is all alike; look for credits that ended",
-            drift.within_case,
+            "lengthen warm_up, so that the measured time is all alike",
+            partial(drift.within_case, credits=credits),
         ),
     )
 
@@ -141,14 +158,15 @@ def _worst(rule: _Rule, cases: Sequence[Case]) -> Warning | None:
     return Warning(code, f"{case.treatment.name}{more}: {worst.text}", remedy)
 
 
-def _run_drift(trials: Sequence[Trial]) -> Warning | None:
+def _run_drift(trials: Sequence[Trial], has_credits: bool) -> Warning | None:
     found = drift.over_the_run(trials)
     if found is None or not found.is_shown or abs(found.ratio - 1) < _DRIFT:
         return None
     return Warning(
         "drift",
         f"throughput {found} from the first trial to the last, beside what treatments differ in",
-        "comparisons are free of it, means are not: look for credits, a filling volume, neighbours",
+        "comparisons are free of it, means are not: look for "
+        f"{'credits, ' if has_credits else ''}a filling volume, neighbours",
     )
 
 

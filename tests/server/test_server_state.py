@@ -202,6 +202,26 @@ def test_who_only_looks_and_names_no_database_is_let_into_postgres(
             connection.execute("DROP ROLE nodb")
 
 
+def test_a_server_that_speaks_german_lets_into_postgres_too(
+    make_server: Callable[..., LocalServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PGDATABASE", raising=False)
+    monkeypatch.setenv("LANGUAGE", "de")
+    german = make_server(15, settings={"lc_messages": "C.UTF-8"})
+    parts = conninfo_to_dict(german.dsn)
+    dsn = make_conninfo(**{n: v for n, v in parts.items() if n in ("host", "port")}, user="nodb")
+    with connect(german.dsn, purpose="change") as connection:
+        connection.execute("CREATE ROLE nodb LOGIN SUPERUSER")
+    with pytest.raises(PgstowError, match="nodb") as caught:
+        connect(dsn, purpose="change")
+    if "existiert nicht" not in str(caught.value):
+        pytest.skip("this machine's server has no German messages")
+    with connect(dsn, purpose="observe") as connection:
+        assert connection.info.dbname == "postgres"
+    with pytest.raises(PgstowError, match="existiert nicht"):
+        connect(f"{dsn} dbname=nodb", purpose="observe")
+
+
 def test_an_observing_session_cannot_write(server: LocalServer) -> None:
     with connect(server.dsn, purpose="observe") as connection:
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):

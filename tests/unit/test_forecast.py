@@ -13,6 +13,7 @@ from pgstow.load_file import parse_load
 from pgstow.model import (
     Device,
     HostCap,
+    HostSpec,
     LoadPhase,
     LoadPlan,
     SyntheticLoad,
@@ -218,3 +219,31 @@ def test_the_command_says_when_credits_end(tmp_path: Path) -> None:
     (volume,) = answer["volumes"]
     assert volume["credits_first_empty_s"] == pytest.approx(5600, rel=0.01)
     assert len(volume["series"]["end_s"]) == 24
+
+
+def test_an_instances_own_disk_is_forecast_with_its_own_figures(tmp_path: Path) -> None:
+    """Its reads and its writes apart, in steps and exactly."""
+    layout, load = tmp_path / "layout.toml", tmp_path / "load.toml"
+    layout.write_text(
+        '[volumes.data]\ntype = "instance-store"\nsize = "1TiB"\nmount = "/data"\n'
+        '[postgres]\ndata = "data"\n'
+        '[host]\nplatform = "ec2"\nregion = "us-east-1"\ninstance = "i3en.large"\n'
+    )
+    host = HostSpec("ec2", "us-east-1", "i3en.large")
+    speed = catalog.load().disk_speed(host)
+    assert speed is not None and speed.read_iops > speed.write_iops
+
+    def served_iops(read_share: float, *options: str) -> float:
+        load.write_text(
+            f'duration = "2s"\ninterval = "1s"\n[volumes.data]\nreads = {read_share}\n'
+            'phases = [{ duration = "2s", depth = 256 }]'
+        )
+        arguments = ["emulate", "forecast", str(layout), "--load", str(load), "--json", *options]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        (volume,) = json.loads(done.output)["volumes"]
+        return float(volume["series"]["served_iops"][-1])
+
+    for options in ((), ("--exact",)):
+        assert served_iops(1.0, *options) == pytest.approx(speed.read_iops, rel=0.05)
+        assert served_iops(0.0, *options) == pytest.approx(speed.write_iops, rel=0.05)

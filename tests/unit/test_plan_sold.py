@@ -9,9 +9,11 @@ import pytest
 
 from pgstow import planning
 from pgstow.catalog import load_shipped
-from pgstow.model import Goal, HostSpec, Layout, Placement, Volume
+from pgstow.model import Goal, HostSpec, Layout, MeasuredLatency, Placement, Volume
 from pgstow.planning.build import layout_of
 from pgstow.planning.candidates import candidates, shape_of
+from pgstow.planning.managed import managed_candidates
+from pgstow.planning.pins import Pins
 from pgstow.planning.placement import BYTES, GIB, IOPS, USES, Singles, place
 from pgstow.planning.placement.sizing import sizes
 from pgstow.planning.problem import Bought, Solution
@@ -114,3 +116,35 @@ def test_no_volume_proposed_needs_what_the_instance_is_not() -> None:
     present = replace(PRESENT, host=HostSpec("ec2", "us-east-1", "m4.16xlarge"))
     for shape in candidates(present, Goal(), CATALOG):
         assert (shape.rules.iops.max or 0) <= 32_000
+
+
+def measured(kind: str, name: str = "data") -> Volume:
+    """A volume on which a small read takes 4 ms and a small write 6 ms, always."""
+    latency = MeasuredLatency(4000.0, 4000.0, 6000.0, 6000.0)
+    return Volume(name, kind, Bytes(1024 * BYTES_OF_GIB), f"/mnt/{name}", latency=latency)
+
+
+@pytest.mark.parametrize("kind", ["gp3", "st1"])
+def test_a_kept_volume_is_as_fast_as_its_layout_says(kind: str) -> None:
+    present = Layout(HostSpec("ec2", "us-east-1"), (measured(kind),), Placement("data", "data"))
+    plain = replace(present, volumes=(replace(measured(kind), latency=None),))
+    slow = {shape.key: shape for shape in candidates(present, Goal(tps=100), CATALOG)}
+    usual = {shape.key: shape for shape in candidates(plain, Goal(tps=100), CATALOG)}
+    one = slow[f"data:{kind}"]
+    assert (one.read_us, one.write_us) == pytest.approx((4000, 6000))
+    assert (one.read_us_p99, one.write_us_p99) == pytest.approx((4000, 6000))
+    assert usual[f"data:{kind}"].read_us != one.read_us
+    # Of another type, in place or new, nothing was measured.
+    assert slow["data:io2"].read_us == usual["data:io2"].read_us < 4000
+    assert slow["gp3x1"].write_us == usual["gp3x1"].write_us < 6000
+
+
+def test_a_kept_log_volume_is_as_fast_as_its_layout_says() -> None:
+    data = Volume("data", "rds-gp3", Bytes(500 * BYTES_OF_GIB), "/rdsdbdata")
+    log = replace(measured("rds-dlv", "log"), size_bytes=Bytes(1000 * BYTES_OF_GIB))
+    host = HostSpec("rds", "us-east-1", "db.r6i.2xlarge")
+    present = Layout(host, (data, log), Placement("data", "log"))
+    shapes = managed_candidates(present, Goal(tps=100), CATALOG, Pins({}))
+    (one,) = (shape for shape in shapes if shape.is_for_wal)
+    assert one.existing == log
+    assert (one.write_us, one.write_us_p99) == pytest.approx((6000, 6000))

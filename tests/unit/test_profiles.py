@@ -1,5 +1,6 @@
 """Profiles in the workspace: named, listed, chosen, merged; and which are before and after."""
 
+import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,8 +20,10 @@ from pgstow.cli.main import app
 from pgstow.cli.observe import _relations
 from pgstow.cli.output import console
 from pgstow.cli.verify import expected
+from pgstow.layout_file import format_layout, read_layout
 from pgstow.model import Profile, Rate, Step, UserError
 from pgstow.observe.merging import mean_of_all, rate_of_all
+from pgstow.units import BytesPerSecond, Iops
 from pgstow.workspace import Workspace
 
 TOLD = "2026-11-20T12:00:00+00:00"
@@ -252,3 +255,19 @@ def test_toast_and_partitions_stand_under_their_owner_and_names_stay_whole(
     assert f"{parent} (2 partitions)" in text
     assert "pg_toast" not in text and "analytics_daily" not in text
     assert "content.public.articles" in text
+
+
+def test_equal_layouts_are_one_however_their_numbers_are_written(tmp_path: Path) -> None:
+    wanted = samples.layout_after()
+    volume = replace(wanted.volumes[0], iops=Iops(6000.0))
+    other = replace(volume, iops=Iops(6000), throughput=BytesPerSecond(volume.throughput or 0))
+    one, same = (replace(wanted, volumes=(v, *wanted.volumes[1:])) for v in (volume, other))
+    assert one == same and repr(one) != repr(same)
+    assert layout_digest(one) == layout_digest(same)
+    more = replace(volume, iops=Iops(6001.0))
+    assert layout_digest(one) != layout_digest(replace(one, volumes=(more, *one.volumes[1:])))
+    # What was read from a file keeps the digest that journals already have of it.
+    file = tmp_path / "layout.toml"
+    file.write_text(format_layout(one))
+    read = read_layout(file)
+    assert layout_digest(read) == hashlib.sha256(repr(read).encode()).hexdigest()

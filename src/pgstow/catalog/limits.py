@@ -1,10 +1,8 @@
 """What one member of a volume can do: IOPS, bytes per second, burst credits. Pure arithmetic."""
 
-from dataclasses import asdict, replace
-
 from pgstow.catalog.managed import as_striped
 from pgstow.catalog.types import VolumeType
-from pgstow.model import Burst, Device, Latency, Mechanics, Member, Restore, Volume
+from pgstow.model import Burst, Device, Member, Restore, Volume
 from pgstow.units import TIB
 
 
@@ -54,18 +52,6 @@ def burst_seconds(kind: VolumeType, volume: Volume) -> float | None:
     return burst.capacity / (burst.burst_rate - burst.refill_per_s)
 
 
-def member_mechanics(kind: VolumeType, volume: Volume) -> Mechanics | None:
-    """A hard disk's arm and platter; what a layout says of its throughput is its platter's.
-
-    What was measured of its latency has their time in it.
-    """
-    if volume.latency is not None:
-        return None
-    if kind.mechanics is None or volume.throughput is None:
-        return kind.mechanics
-    return replace(kind.mechanics, bytes_per_second=volume.throughput)
-
-
 def member_restore(kind: VolumeType, volume: Volume) -> Restore | None:
     """How the data come that are in a snapshot; None where they are there from the start."""
     rule = kind.snapshot_rule
@@ -81,15 +67,6 @@ def member_restore(kind: VolumeType, volume: Volume) -> Restore | None:
     )
 
 
-def member_latency(kind: VolumeType, volume: Volume) -> Latency:
-    """The type's latency, or what was measured of the volume; larger requests as the type's."""
-    measured = volume.latency
-    if measured is None:
-        return kind.latency
-    given = {name: us for name, us in asdict(measured).items() if us is not None}
-    return replace(kind.latency, **given)
-
-
 def device(kind: VolumeType, volume: Volume) -> Device:
     """The volume as the device model takes it; a provider's own stripe is a stripe."""
     volume = as_striped(kind, volume)
@@ -102,9 +79,9 @@ def device(kind: VolumeType, volume: Volume) -> Device:
             iops=member_iops(kind, volume),
             bytes_per_second=member_throughput(kind, volume),
             io_unit_bytes=kind.io_unit_bytes,
-            latency=member_latency(kind, volume),
+            latency=kind.latency_of(volume),
             burst=member_burst(kind, volume),
-            mechanics=member_mechanics(kind, volume),
+            mechanics=kind.mechanics_of(volume),
             restored=member_restore(kind, volume),
         ),
         uses_host_cap=not kind.is_local,

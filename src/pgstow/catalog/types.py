@@ -4,10 +4,10 @@ Every group of facts carries its provenance, by the group's name in ``VolumeType
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from pgstow.model import Latency, Mechanics, Provenance
+from pgstow.model import Latency, Mechanics, Provenance, Volume
 from pgstow.model.storage import Platform
 from pgstow.rules import (
     IopsRule,
@@ -103,6 +103,24 @@ class VolumeType:
     holds: Literal["anything", "wal"] = "anything"
     has_volatile_cache: bool = False  # the device says so, and the kernel sends it flushes
     goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
+
+    def latency_of(self, volume: Volume) -> Latency:
+        """The type's latency, or what was measured of the volume; larger requests as the type's."""
+        if volume.latency is None:
+            return self.latency
+        given = {name: us for name, us in asdict(volume.latency).items() if us is not None}
+        return replace(self.latency, **given)
+
+    def mechanics_of(self, volume: Volume) -> Mechanics | None:
+        """The arm and platter of a hard disk, as fast as the layout says.
+
+        What was measured of its latency has their time in it.
+        """
+        if volume.latency is not None:
+            return None
+        if self.mechanics is None or volume.throughput is None:
+            return self.mechanics
+        return replace(self.mechanics, bytes_per_second=volume.throughput)
 
     @property
     def random_read_us(self) -> float:

@@ -76,8 +76,14 @@ def apply(
 
 
 def layout_digest(wanted: "Layout") -> str:
-    """What says that two runs want the same."""
-    return hashlib.sha256(repr(wanted).encode()).hexdigest()
+    """What says that two runs want the same: of the layout as its file would be read.
+
+    So a plan's 6000 IOPS are those of the file that it was written to, which are 6000.0.
+    """
+    from pgstow.layout_file import format_layout, parse_layout
+
+    read = parse_layout(format_layout(wanted), "layout")
+    return hashlib.sha256(repr(read).encode()).hexdigest()
 
 
 def _apply(

@@ -51,7 +51,7 @@ def forecast(
     layout = files.read_volumes(layout_file)
     plan = loads.read_load(load_file)
     rules = catalog.load()
-    devices = [rules.device(volume) for volume in layout.volumes]
+    devices = [rules.device(volume, layout.host) for volume in layout.volumes]
     result = run(plan, devices, rules.host_cap(layout.host), seed=seed, exact=exact)
     if json:
         output.print_json(result)

@@ -131,7 +131,7 @@ def measure(
         profile,
         layout,
         rules.layout_price(layout),
-        devices={volume.name: rules.device(volume) for volume in layout.volumes},
+        devices={volume.name: rules.device(volume, layout.host) for volume in layout.volumes},
         volume_prices={v.name: rules.price(v, layout.host) for v in layout.volumes},
         provenance=provenance,
     )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from pgstow.catalog.types import VolumeType
 from pgstow.model import Goal, HostSpec, Layout, UserError, Volume, Warning
@@ -19,6 +19,15 @@ _COPIES = 2  # of an unstriped type: one for the WAL, one for what is cold
 _CHANGES_TYPE = ("ec2",)
 _HDD_RANDOM_IO_BYTES = 1024 * 1024  # what a random I/O of st1 or sc1 counts (EBS user guide)
 _Z99 = 2.3263  # standard normal quantile of 0.99
+
+
+class Latencies(TypedDict):
+    """What a shape takes for small requests, in microseconds: means and 99th percentiles."""
+
+    read_us: float
+    write_us: float
+    read_us_p99: float
+    write_us_p99: float
 
 
 class Machine(Protocol):
@@ -212,19 +221,12 @@ def shape_of(
     rules = _proposed(rules, is_new=existing is None)
     if not pieces(rules):
         return None
-    latency = kind.latency
-    way_us, most_way_us = (
-        (kind.mechanics.mean_us, kind.mechanics.most_us) if kind.mechanics else (0.0, 0.0)
-    )
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
     return Shape(
         key=name,
         rules=rules,
         stripes=stripes,
-        read_us=_mean(latency.read_us_p50, latency.read_us_p99) + way_us,
-        write_us=_mean(latency.write_us_p50, latency.write_us_p99) + way_us,
-        read_us_p99=latency.read_us_p99 + most_way_us,
-        write_us_p99=latency.write_us_p99 + most_way_us,
+        **latencies(kind, existing),
         random_io_bytes=_HDD_RANDOM_IO_BYTES if kind.is_hdd else 8192,
         is_ephemeral=kind.is_ephemeral,
         is_hdd=kind.is_hdd,
@@ -233,6 +235,20 @@ def shape_of(
         is_for_wal=kind.holds == "wal",
         goes_with=kind.goes_with,
     )
+
+
+def latencies(kind: VolumeType, existing: Volume | None) -> Latencies:
+    """A shape's means and 99th percentiles: the layout's own of a volume that keeps its type."""
+    is_kept = existing is not None and existing.type == kind.name
+    latency = kind.latency_of(existing) if existing and is_kept else kind.latency
+    mechanics = kind.mechanics_of(existing) if existing and is_kept else kind.mechanics
+    way_us, most_way_us = (mechanics.mean_us, mechanics.most_us) if mechanics else (0.0, 0.0)
+    return {
+        "read_us": _mean(latency.read_us_p50, latency.read_us_p99) + way_us,
+        "write_us": _mean(latency.write_us_p50, latency.write_us_p99) + way_us,
+        "read_us_p99": latency.read_us_p99 + most_way_us,
+        "write_us_p99": latency.write_us_p99 + most_way_us,
+    }
 
 
 def _proposed(rules: VolumeRules, *, is_new: bool) -> VolumeRules:

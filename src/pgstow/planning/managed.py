@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from pgstow.catalog.types import VolumeType
 from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
-from pgstow.planning.candidates import PlanningCatalog, check_types, shape_of
+from pgstow.planning.candidates import PlanningCatalog, check_types, latencies, shape_of
 from pgstow.planning.pins import Pins
 from pgstow.planning.placement import Missing
 from pgstow.planning.placement.moving import place_within
@@ -42,7 +43,7 @@ def managed_candidates(
         if kind.holds == "wal":
             log = shape_of(kind, catalog.rules(kind.name, present.host)[0], 1, None)
             if log is not None:
-                shapes.append(_kept(log, present))
+                shapes.append(_kept(log, kind, present))
             continue
         shapes += _in_place(kind.name, data, present, catalog)
     if not any(shape.existing is not None and not shape.is_for_wal for shape in shapes):
@@ -72,10 +73,13 @@ def _in_place(name: str, data: Volume, present: Layout, catalog: PlanningCatalog
     return found
 
 
-def _kept(log: Shape, present: Layout) -> Shape:
-    """A log volume that is there already stays."""
+def _kept(log: Shape, kind: VolumeType, present: Layout) -> Shape:
+    """A log volume that is there already stays, as fast as it is."""
     there = next((v for v in present.volumes if v.type == log.type), None)
-    return log if there is None else replace(log, key=f"{there.name}:{log.type}", existing=there)
+    if there is None:
+        return log
+    name = f"{there.name}:{log.type}"
+    return replace(log, key=name, existing=there, **latencies(kind, there))
 
 
 def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -21,6 +21,9 @@ _OBSERVING = {
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "60s",
 }
+_NO_DATABASE = "3D000"  # invalid_catalog_name
+_NO_SUCH_DATABASE = r'database ".*" does not exist'
+_FROM_SERVER = r"\S:  "  # the severity, in any language, and two spaces: libpq's own have one
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 _SCHEMES = ("postgresql://", "postgres://")
@@ -58,11 +61,26 @@ def _opened(parameters: dict[str, Any], *, may_use_postgres: bool) -> Connection
     try:
         return psycopg.connect(**parameters, autocommit=True)
     except (psycopg.Error, UnicodeError) as error:
-        missing = re.search(r'database "(.*)" does not exist', str(error))
-        is_default = missing is not None and missing[1] == _default_database(parameters)
-        if is_default and may_use_postgres:
-            return _opened(parameters | {"dbname": "postgres"}, may_use_postgres=False)
+        if may_use_postgres and _may_lack_database(error, parameters):
+            with suppress(psycopg.Error, UnicodeError):
+                return psycopg.connect(**parameters | {"dbname": "postgres"}, autocommit=True)
         raise _connection_error(error, parameters) from None
+
+
+def _may_lack_database(error: Exception, parameters: dict[str, Any]) -> bool:
+    """Whether a server that was reached may have refused because libpq's database is not there.
+
+    libpq gives no SQLSTATE of a refused connection, and the server's text is in the server's
+    language: whatever names that database, and is not known to be of something else, may be it.
+    """
+    name = _default_database(parameters)
+    text = str(error)
+    if name is None or not re.search(_FROM_SERVER, text) or name not in text:
+        return False
+    if getattr(error, "sqlstate", None) is not None:
+        return error.sqlstate == _NO_DATABASE  # type: ignore[attr-defined]
+    known = [pattern for pattern, _ in (*_USERS, *_FAILURES) if re.search(pattern, text)]
+    return known in ([], [_NO_SUCH_DATABASE])
 
 
 def _default_database(parameters: dict[str, Any]) -> str | None:
@@ -138,7 +156,7 @@ _USERS = (
     (r"no pg_hba\.conf entry", "add a line for this role and database to the server's pg_hba.conf"),
     (r"(Peer|Ident|GSSAPI|LDAP|PAM|certificate) authentication failed", "check the role's name"),
     (r'role ".*" does not exist', "create the role, or name another with user= in --dsn"),
-    (r'database ".*" does not exist', "name an existing database with dbname= in --dsn"),
+    (_NO_SUCH_DATABASE, "name an existing database with dbname= in --dsn"),
     (r"permission denied for database", "GRANT CONNECT ON that DATABASE to the role"),
     (r"definition of service", "check PGSERVICE and the service file"),
     (r"could not translate host name", "check the host's name in --dsn or PGHOST"),

@@ -56,6 +56,8 @@ impl Pattern {
 pub struct Cost {
     /// Operations as the limits count them, over all members.
     pub counted: f64,
+    /// The same as the volume's own limit charges them, where its writes are fewer than its reads.
+    pub charged: f64,
     pub bytes: f64,
     /// After the waits before limits, with nobody else about.
     pub latency_ns: f64,
@@ -69,12 +71,15 @@ impl Cost {
         let mut free = device.clone();
         free.uses_host_cap = true;
         let member = &mut free.member;
-        (member.iops, member.bytes_per_second, member.burst) = (None, None, None);
+        (member.iops, member.write_iops) = (None, None);
+        (member.bytes_per_second, member.burst) = (None, None);
         member.restored = None;
         let mechanics = free.member.mechanics.as_ref();
         let is_serial = mechanics.is_some_and(|mechanics| mechanics.is_serial);
+        let counted = counted(load, &free, seed)?;
         Ok(Cost {
-            counted: counted(load, &free, seed)?,
+            counted,
+            charged: counted * mean_charge(load, device),
             bytes: load.bytes.into(),
             latency_ns: mean_ns(load, &free, seed, true)?.max(LATENCY_MIN_NS),
             serial_ns: match is_serial {
@@ -82,6 +87,16 @@ impl Cost {
                 false => None,
             },
         })
+    }
+}
+
+/// What an operation of a load is charged in reads, in the mean.
+fn mean_charge(load: &Load, device: &DeviceConfig) -> f64 {
+    match (device.member.iops, device.member.write_iops) {
+        (Some(iops), Some(write_iops)) => {
+            load.read_share + (1.0 - load.read_share) * iops / write_iops
+        }
+        _ => 1.0,
     }
 }
 

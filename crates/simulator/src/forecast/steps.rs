@@ -126,7 +126,7 @@ fn take_rates(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64)
         }
         let cost = source.cost;
         let own =
-            run.volumes[source.device].take_many(now_ns, count * cost.counted, count * cost.bytes);
+            run.volumes[source.device].take_many(now_ns, count * cost.charged, count * cost.bytes);
         let mut lines = vec![Span {
             first_ns: now_ns,
             last_ns: until_ns,
@@ -198,7 +198,7 @@ fn take_loops(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64)
             depth,
             wanted: (depth * (until_ns - now_ns) / cost.latency_ns)
                 .min(source.room(now_ns, until_ns)),
-            room: (room.operations / cost.counted).min(room.bytes / cost.bytes),
+            room: (room.operations / cost.charged).min(room.bytes / cost.bytes),
         });
     }
     if loops.is_empty() {
@@ -225,7 +225,7 @@ fn take_loops(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64)
         }
         source.queue(now_ns, count);
         let own =
-            run.volumes[source.device].take_many(now_ns, count * cost.counted, count * cost.bytes);
+            run.volumes[source.device].take_many(now_ns, count * cost.charged, count * cost.bytes);
         if source.uses_host_cap {
             run.host
                 .take_many(now_ns, count * cost.counted, count * cost.bytes);

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from pgstow.catalog.types import VolumeType
 from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
 from pgstow.planning.candidates import PlanningCatalog, check_types, latencies, shape_of
 from pgstow.planning.pins import Pins
@@ -43,7 +42,7 @@ def managed_candidates(
         if kind.holds == "wal":
             log = shape_of(kind, catalog.rules(kind.name, present.host)[0], 1, None)
             if log is not None:
-                shapes.append(_kept(log, kind, present))
+                shapes.append(_kept(log, present, catalog))
             continue
         shapes += _in_place(kind.name, data, present, catalog)
     if not any(shape.existing is not None and not shape.is_for_wal for shape in shapes):
@@ -73,13 +72,13 @@ def _in_place(name: str, data: Volume, present: Layout, catalog: PlanningCatalog
     return found
 
 
-def _kept(log: Shape, kind: VolumeType, present: Layout) -> Shape:
+def _kept(log: Shape, present: Layout, catalog: PlanningCatalog) -> Shape:
     """A log volume that is there already stays, as fast as it is."""
     there = next((v for v in present.volumes if v.type == log.type), None)
     if there is None:
         return log
     name = f"{there.name}:{log.type}"
-    return replace(log, key=name, existing=there, **latencies(kind, there))
+    return replace(log, key=name, existing=there, **latencies(catalog.volume_type(log.type), there))
 
 
 def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:

@@ -76,7 +76,8 @@ def test_a_misused_command_line_is_one_line(arguments: tuple[str, ...], says: st
 
 
 CHANGES = (
-    "apply", "demo", "bench run", "bench load", "bench load-and-run", "catalog update",
+    "apply", "demo", "bench run", "bench load", "bench load-and-run", "bench clear",
+    "catalog update",
     "emulate up", "emulate down", "emulate limits", "emulate set", "emulate volatile",
     "emulate bench", "emulate crash-test", "emulate fault power-loss", "emulate fault stall",
     "emulate fault error", "emulate fault slow", "emulate fault disappear", "emulate fault full",

@@ -1,5 +1,6 @@
 """Targets without a server: what is refused, what is kept, and what a killed run leaves."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -9,12 +10,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from experiment_samples import experiment
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+import pgstow.cli
+from pgstow.cli.main import app
 from pgstow.experiment.conduct import Conduct, StoppedError
 from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget, ServerTarget
 from pgstow.experiment.targets.arrangement import plain_name, spaces, temp_tablespaces, volume_of
@@ -37,6 +42,8 @@ from pgstow.model import (
     Volume,
 )
 from pgstow.units import GIB, MIB, Bytes
+
+assert pgstow.cli.main is not None  # every command is registered
 
 HOT = Tablespace(
     "hot", "fast", (RelationId("shop", "public", "orders"),), (("random_page_cost", "1"),)
@@ -234,6 +241,42 @@ def test_a_base_that_nobody_uses_gives_way_to_one_that_needs_the_room(open_direc
     assert {path.name for path in open_directory.iterdir() if path.is_dir()} == {"bbbb"}
 
 
+def test_kept_data_are_cleared_but_for_what_is_used_and_what_is_no_base(
+    open_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = open_directory / "pgstow"
+    place.mkdir(mode=0o755)
+    whole, used, draft = "a" * 16, "b" * 16, "c" * 16 + ".draft"
+    for name in (whole, used, draft, "somebody's"):
+        (place / name / "data").mkdir(parents=True)
+        (place / name / "data" / "file").write_bytes(bytes(1000))
+    contents = {"data": {"maker": "pgbench", "scale": 7}}
+    (place / whole / "base.json").write_text(json.dumps(contents))
+    (place / ("d" * 16)).symlink_to(place / "somebody's")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(open_directory))
+
+    def cleared(*options: str) -> dict[str, Any]:
+        done = CliRunner().invoke(app, ["bench", "clear", "--json", *options])
+        assert done.exit_code == 0, done.output
+        found: dict[str, Any] = json.loads(done.output)
+        return found
+
+    with locks.locked(place / f"{used}.lock", waiting=lambda: None, shared=True):
+        would = cleared("--dry-run")
+        assert {path.name for path in place.iterdir() if path.is_dir()} >= {whole, used, draft}
+        shown = CliRunner().invoke(app, ["bench", "clear", "--dry-run"]).output
+        assert "would remove: pgbench at scale 7" in shown and "in use, stays" in shown
+        did = cleared()
+    assert would["bases"] == did["bases"] and would["freed_bytes"] == did["freed_bytes"] > 2000
+    assert [one["in_use"] for one in did["bases"]] == [False, True, False]
+    left = {path.name for path in place.iterdir() if path.is_dir()}
+    assert left == {used, "somebody's", "d" * 16}
+    assert (place / "somebody's" / "data" / "file").exists()
+    place.chmod(0o777)
+    refused = CliRunner().invoke(app, ["bench", "clear"])
+    assert isinstance(refused.exception, UserError)
+
+
 def test_a_cache_directory_that_others_may_write_is_refused(open_directory: Path) -> None:
     open_directory.chmod(0o777)
     with (
@@ -260,6 +303,7 @@ def test_a_lock_is_of_one_program_and_waiting_can_be_given_up(tmp_path: Path) ->
 _LEAVES = """
 import subprocess, sys
 from pathlib import Path
+from typing import Any
 from pgstow.experiment.targets.known_data import expected_bytes, missing_tables, tables_among
 from pgstow.experiment.targets.record import Record
 from pgstow.host import processes

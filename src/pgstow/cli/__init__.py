@@ -3,6 +3,7 @@
 from pgstow.cli import (
     apply,
     bench,
+    bench_clear,
     bench_export,
     bench_list,
     bench_load,
@@ -33,6 +34,7 @@ from pgstow.cli.main import main
 __all__ = [
     "apply",
     "bench",
+    "bench_clear",
     "bench_export",
     "bench_list",
     "bench_load",

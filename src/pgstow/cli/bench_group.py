@@ -8,7 +8,7 @@ from pgstow.cli.main import InOrder, app
 
 
 class _RunByName(InOrder):
-    order = ("run", "load", "load-and-run", "show", "export", "list")
+    order = ("run", "load", "load-and-run", "show", "export", "list", "clear")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """``pgstow bench wal-split`` is ``pgstow bench run wal-split``."""

@@ -7,6 +7,7 @@ name and renamed when it is whole and on disk.
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,6 +32,7 @@ DATABASE = "bench"
 FORMAT = 1  # of what a base is: another number makes all bases anew
 _CONTENTS = "base.json"
 _SPACES = "tablespaces"
+_BASE_NAME = r"[0-9a-f]{16}(\.draft)?"  # of a directory: a digest, whole or being made
 _COPY_TIMEOUT_S = 3600.0
 _WAL_ROOM_BYTES = 2 * GIB  # what loading needs for a while, beside the data
 _LOADING = LOAD_SETTINGS | {"max_wal_size": "1GB", "max_connections": "100"}
@@ -87,6 +89,16 @@ class Base:
         return self.directory / _SPACES / arrangement.plain_name(name)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptBase:
+    """What is kept on disk of a base, also of one that was not finished."""
+
+    name: str
+    directory: Path
+    size_bytes: int
+    in_use: bool
+
+
 class BaseStore:
     """The bases in one directory."""
 
@@ -116,20 +128,43 @@ class BaseStore:
         """Whether a base is still to be made."""
         return self._find(wanted) is None
 
-    def _make_ready(self) -> None:
-        try:
-            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            found = self.directory.stat()
-        except OSError as error:
-            raise UserError(
-                f"cache directory {self.directory} cannot be made: {error.strerror}",
-                "name another directory",
-            ) from error
+    def clear(self, *, dry_run: bool = False) -> tuple[KeptBase, ...]:
+        """Remove every base, or say which would be; those in use, and what is no base, stay."""
+        if not self.directory.is_dir():
+            return ()
+        self._refuse_others()
+        found = []
+        for path in sorted(self.directory.iterdir()):
+            if not re.fullmatch(_BASE_NAME, path.name) or path.is_symlink() or not path.is_dir():
+                continue
+            size_bytes, name = directories.tree_bytes(path), _name_of(path)
+            lock = path.with_suffix(".lock")
+            if dry_run and not lock.exists():  # looking makes none
+                found.append(KeptBase(name, path, size_bytes, in_use=False))
+                continue
+            with locks.tried(lock) as is_unused:
+                if is_unused and not dry_run:
+                    _remove(path)
+            found.append(KeptBase(name, path, size_bytes, not is_unused))
+        return tuple(found)
+
+    def _refuse_others(self) -> None:
+        found = self.directory.stat()
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise UserError(
                 f"cache directory {self.directory} may be written by others",
                 "name another directory, or make it yours alone",
             )
+
+    def _make_ready(self) -> None:
+        try:
+            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._refuse_others()
+        except OSError as error:
+            raise UserError(
+                f"cache directory {self.directory} cannot be made: {error.strerror}",
+                "name another directory",
+            ) from error
         if self.user is None:
             return
         try:
@@ -232,6 +267,15 @@ class BaseStore:
         programs.run(["sync", "--file-system", str(draft)], timeout_s=_COPY_TIMEOUT_S)
         draft.rename(self.directory / wanted.digest)
         directories.sync_directory(self.directory)
+
+
+def _name_of(directory: Path) -> str:
+    """For people: what a base is of, by its own account."""
+    try:
+        data = json.loads((directory / _CONTENTS).read_text())["data"]
+        return f"{data['maker']} at scale {data['scale']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "not finished"
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -77,8 +77,8 @@ def _may_lack_database(error: Exception, parameters: dict[str, Any]) -> bool:
     text = str(error)
     if name is None or not re.search(_FROM_SERVER, text) or name not in text:
         return False
-    if getattr(error, "sqlstate", None) is not None:
-        return error.sqlstate == _NO_DATABASE  # type: ignore[attr-defined]
+    if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+        return error.sqlstate == _NO_DATABASE
     known = [pattern for pattern, _ in (*_USERS, *_FAILURES) if re.search(pattern, text)]
     return known in ([], [_NO_SUCH_DATABASE])
 

@@ -197,7 +197,7 @@ def test_profiles_of_the_workspace_say_how_relations_grow(tmp_path: Path) -> Non
         (("--pin", "temp=instance-store"), "or name an instance that has it"),
         (("--max-failure-rate", "lots"), "'lots' is no share; write it like 0.5%"),
         (("--data-on-instance-store",), "saw no standby that holds what is lost"),
-        (("--budget", "1"), "the least that can be had is $1.60 per month"),
+        (("--budget", "1"), "half of the observed load can be had for $1.60 per month"),
         (("--tps", "9x", "--budget", "2"), "the fastest within it: "),
         (
             ("--commit-p99", "1us"),

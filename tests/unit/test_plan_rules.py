@@ -1,5 +1,6 @@
 """Durability, moves and backups: what a plan may not do at any price."""
 
+import re
 from dataclasses import replace
 
 import content_platform
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 from placement_samples import cheapest, choice_of, problem, shape
 
 from pgstow import catalog, planning
-from pgstow.model import Goal, HostSpec, InfeasibleError, Plan, Profile, Rate, UserError, Volume
+from pgstow.model import (
+    Goal,
+    HostSpec,
+    InfeasibleError,
+    NotFoundError,
+    Plan,
+    Profile,
+    Rate,
+    UserError,
+    Volume,
+)
 from pgstow.planning.candidates import failure_rate
 from pgstow.planning.needs import wal_needs
 from pgstow.planning.placement import Kinds, Missing, Placed, PlacementProblem, moved_gib
@@ -103,6 +114,17 @@ def test_backups_get_a_volume_of_their_own_at_its_price() -> None:
     assert price is not None
     assert usd(found) == pytest.approx(usd(plan(PROFILE, goal)) + price)
     assert found.gap_pct is not None and found.gap_pct >= 0
+
+
+def test_the_nearest_goal_costs_what_its_plan_does_with_the_backups() -> None:
+    few = {"allow_types": ("gp3",), "max_stripes": 1, "max_volumes": 3}
+    goal = Goal(tps=content_platform.TPS * 40, backup_bytes=200 * GIB, **few)  # type: ignore[arg-type]
+    with pytest.raises((InfeasibleError, NotFoundError)) as refused:
+        plan(PROFILE, goal)
+    said = re.search(r"--tps ([0-9.]+) for \$([0-9.,]+) per month", str(refused.value))
+    assert said is not None, refused.value
+    found = plan(PROFILE, replace(goal, tps=float(said[1])))
+    assert usd(found) == pytest.approx(float(said[2].replace(",", "")), abs=0.01)
 
 
 def test_a_backups_volume_is_one_of_those_allowed() -> None:

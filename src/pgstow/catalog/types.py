@@ -138,11 +138,6 @@ class VolumeType:
         return self.iops_rule.is_provisioned
 
     @property
-    def provisioned_throughput(self) -> bool:
-        """Whether throughput is bought apart from the size."""
-        return self.throughput_rule.is_provisioned
-
-    @property
     def io_unit_bytes(self) -> int:
         """What one operation may carry; a larger one counts as several."""
         return self.iops_rule.io_unit_bytes

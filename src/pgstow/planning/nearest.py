@@ -41,7 +41,8 @@ def over_budget(why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
     least = Missing.NOT_FOUND if free is None else _cheapest_at_all(free)
     nearest = ""
     if isinstance(least, Found):
-        nearest = f"; the least that can be had is{_price(least).removeprefix(' for')}"
+        price = _price(least, free).removeprefix(" for")
+        nearest = f"; half of the observed load can be had for{price}"
     budget = f"${goal.budget_usd_month or 0.0:,.2f} per month"
     remedy = (
         "raise --budget, or allow cheaper types; what the server holds now cannot shrink" + nearest
@@ -59,12 +60,13 @@ def too_slow(found: Found, goal: Goal, with_goal: Relaxed) -> Refusal:
     tps, budget = goal.tps or 0.0, goal.budget_usd_month or 0.0
     free = with_goal(replace(goal, budget_usd_month=None))
     dearer = Missing.NOT_FOUND if free is None else cheapest(free, tps)
-    parts = [f"the fastest within it: {found.prediction.performance.tps:,.0f} TPS{_price(found)}"]
+    fastest = found.prediction.performance.tps
+    parts = [f"the fastest within it: {fastest:,.0f} TPS{_price(found, free)}"]
     if isinstance(dearer, Found):
-        parts.append(f"the cheapest of {tps:,.0f} TPS:{_price(dearer).removeprefix(' for')}")
+        parts.append(f"the cheapest of {tps:,.0f} TPS:{_price(dearer, free).removeprefix(' for')}")
     what, remedy = f"{tps:,.0f} TPS{wishes(goal)}", "; ".join(parts)
     is_proved = dearer is Missing.INFEASIBLE or (
-        isinstance(dearer, Found) and dearer.bound_usd > budget
+        isinstance(dearer, Found) and dearer.bound_usd + _beside_usd(free) > budget
     )
     if is_proved:
         return InfeasibleError(
@@ -143,9 +145,9 @@ def _is_met(planner: Planner, tps: float, *, is_checked: bool) -> bool:
 def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Iterator[str]:
     slower = _most(planner, tps, goal, with_goal)
     if slower is not None:
-        yield f"--tps {slower.tps:g}{_price(slower)}"
+        yield f"--tps {slower.tps:g}{_price(slower, planner)}"
     if goal.max_move_bytes is not None:
-        moving = _least_moved(tps, goal, with_goal)
+        moving = _least_moved(planner, tps, goal, with_goal)
         if moving is not None:
             yield moving
     for option, field in (("--commit-p99", "commit_p99_ms"), ("--read-p99", "read_p99_ms")):
@@ -162,7 +164,7 @@ def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> It
             limit = _ceil(limit * _STEP)
             met = _with(with_goal, replace(goal, **{field: limit}), tps)  # type: ignore[arg-type]
             if met is not None:
-                yield f"{option} {limit:g}ms{_price(met)}"
+                yield f"{option} {limit:g}ms{_price(met, planner)}"
                 break
 
 
@@ -191,7 +193,7 @@ def _most(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Found
     return None
 
 
-def _least_moved(tps: float, goal: Goal, with_goal: Relaxed) -> str | None:
+def _least_moved(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> str | None:
     """How much the cheapest layout that may move anything moves, if so much is enough."""
     free = _with(with_goal, replace(goal, max_move_bytes=None), tps)
     if free is None:
@@ -199,7 +201,7 @@ def _least_moved(tps: float, goal: Goal, with_goal: Relaxed) -> str | None:
     gib = moved_gib(free.problem, free.solution.placed)
     limit_mib = math.ceil(gib * GIB / MIB) + 1
     within = _with(with_goal, replace(goal, max_move_bytes=limit_mib * MIB), tps)
-    return None if within is None else f"--max-move {limit_mib}MiB{_price(within)}"
+    return None if within is None else f"--max-move {limit_mib}MiB{_price(within, planner)}"
 
 
 def _cheapest_at_all(planner: Planner) -> Found | Missing:
@@ -207,9 +209,14 @@ def _cheapest_at_all(planner: Planner) -> Found | Missing:
     return cheapest(planner, planner.workload.transactions_per_second * 0.5)
 
 
-def _price(found: Found) -> str:
+def _price(found: Found, planner: Planner | None) -> str:
+    """What a plan of it would say that it costs."""
     usd = found.prediction.performance.usd_month
-    return "" if usd is None else f" for ${usd:,.2f} per month"
+    return "" if usd is None else f" for ${usd + _beside_usd(planner):,.2f} per month"
+
+
+def _beside_usd(planner: Planner | None) -> float:
+    return 0.0 if planner is None else planner.beside_usd
 
 
 def _floor(value: float) -> float:

@@ -167,6 +167,7 @@ class Case:
             demands=demands,
             allowed=allowed(profile, goal, shapes, pins),
             io_units={kind.name: kind.io_unit_bytes for kind in kinds},
+            beside_usd=0.0 if backup is None else backup.usd_month,
         )
 
     def _check_new_names(self, pins: Pins) -> None:

@@ -61,7 +61,8 @@ class Planner:
     """One planning run: everything that stays the same between its programmes.
 
     ``base`` is the present layout on the host that is planned for, ``io_units`` the bytes that
-    count as one operation by volume type. ``place`` solves one programme.
+    count as one operation by volume type, ``beside_usd`` what is paid a month beside the volumes
+    that are planned (backups'). ``place`` solves one programme.
     """
 
     profile: Profile
@@ -75,6 +76,7 @@ class Planner:
     demands: Demands
     allowed: Allowed
     io_units: Mapping[str, int] = field(default_factory=dict)
+    beside_usd: float = 0.0
     place: Callable[..., Placed | Missing] = place_within
     checked: dict[Layout, Prediction] = field(default_factory=dict, init=False)
 

@@ -146,10 +146,13 @@ def test_a_power_loss_says_what_was_lost_and_the_power_comes_back(
     kept = lab.mount("wal") / "kept"
     kept.write_bytes(b"x" * MIB)
     subprocess.run(["sync", str(kept)], check=True)
-    write = ["dd", "if=/dev/urandom", f"of={lab.mount('wal')}/lost", "bs=64k", "count=16"]
-    subprocess.run([*write, "oflag=direct"], check=True, capture_output=True)
-    assert volume(run, "wal")["unflushed_writes"] >= 16
-    told = run("fault", "power-loss", "--loss", loss, "-v", "wal").stdout
+    write = ["dd", "if=/dev/urandom", f"of={lab.mount('wal')}/lost", "bs=4k", "oflag=direct"]
+    # It goes on until the power fails: what a filesystem flushes by itself meanwhile is not all.
+    with subprocess.Popen(write, stderr=subprocess.DEVNULL) as writing:
+        while volume(run, "wal")["unflushed_writes"] < 16:
+            assert writing.poll() is None
+        told = run("fault", "power-loss", "--loss", loss, "-v", "wal").stdout
+        assert writing.wait(60) != 0
     assert told.startswith("wal: lost ")
     assert "unflushed writes" in told
     with pytest.raises(OSError, match=r"Input/output error|Read-only"):
@@ -184,12 +187,12 @@ def test_faults_come_by_a_schedule_and_go(lab: Any, run: Run, layout: Path) -> N
 MISTAKES_OF_FAULT = [
     (["stall", "--volume", "dat"], "no volume 'dat' is up; use one of: data, wal"),
     (["stall", "--for", "long"], "--for: 'long' is not a duration"),
-    (["slow", "--factor", "-1"], "a factor must be 0 to 1000000, not -1"),
+    (["slow", "--factor", "-1"], "--factor: input should be greater than or equal to 0"),
     (["power-loss", "--loss", "some"], "--loss: input should be 'all', 'subset'"),
     (["power-loss", "--sector", "1KiB"], "--sector: '1KiB' is no sector's size; use 512 or"),
     (["error", "--operations", "reed"], "--operations: input should be 'read'"),
     (["error", "--offset", "1Gi"], "--offset: '1Gi' is not a size"),
-    (["schedule", "/nonexistent.toml"], "/nonexistent.toml: cannot be read"),
+    (["schedule", "/nonexistent.toml"], "schedule /nonexistent.toml does not exist"),
 ]
 
 
@@ -210,8 +213,11 @@ def test_credits_are_shown_and_set_and_stand_still_without_limits(run: Run, layo
     before = volume(run, "data")["burst_balance_percent"]
     time.sleep(2)
     assert volume(run, "data")["burst_balance_percent"] == before
+    began_s = time.monotonic()
     run("limits", "on")
-    assert volume(run, "data")["burst_balance_percent"] == pytest.approx(before, abs=0.01)
+    earned = volume(run, "data")["burst_balance_percent"] - before
+    percent_per_s = 100 * 100 / 5_400_000  # a small gp2 volume earns 100 credits a second
+    assert 0 <= earned <= (time.monotonic() - began_s) * percent_per_s + 1e-6
     dry = run("set", "data", "--credits", "0", "--dry-run").stdout
     assert dry == "fill the burst credits of data to 0%\n"
     assert volume(run, "data")["burst_balance_percent"] > 29

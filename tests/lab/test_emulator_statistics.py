@@ -109,6 +109,15 @@ def test_only_what_has_a_volatile_cache_is_sent_flushes(lab: Any, filesystem: st
         assert flushes("none") == 0
 
 
+def test_a_loop_device_is_left_with_flushes_for_its_next_user(lab: Any) -> None:
+    """The kernel keeps the switch with the device's number, whatever file is behind it next."""
+    lab.want("data")
+    loop = Path("/sys/block", Path(lab.up().volumes[0].loop_device).name)
+    assert (loop / "queue/write_cache").read_text() == "write through\n"
+    emulate.down(lab.state)
+    assert (loop / "queue/write_cache").read_text() == "write back\n"
+
+
 @pytest.mark.alone
 def test_a_check_is_one_beyond_a_limit_and_zero_within(lab: Any, fio: Fio) -> None:
     lab.want("data", iops=1000.0)

@@ -68,12 +68,16 @@ def test_json_is_all_there_is_on_standard_output(monitor: str, tmp_path: Path) -
     assert json.loads(output)["samples"] == 3
 
 
-def test_ctrl_c_keeps_what_was_sampled(monitor: str, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_sampled(server: LocalServer, monitor: str, tmp_path: Path) -> None:
     workspace = tmp_path / "w.db"
     process = pgstow(
         *("observe", "--dsn", monitor, "--duration", "10min", "--interval", "1s"),
         *("--workspace", str(workspace)),
     )
+    looks = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgstow'"
+    with psycopg.connect(server.dsn_for("postgres", "postgres"), autocommit=True) as connection:
+        while connection.execute(looks).fetchone() is None:
+            time.sleep(0.1)
     time.sleep(4.0)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
@@ -83,16 +87,16 @@ def test_ctrl_c_keeps_what_was_sampled(monitor: str, tmp_path: Path) -> None:
     assert profile is not None and 2 <= profile.samples <= 6
 
 
-def test_the_users_mistakes_are_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_mistakes_and_failures_are_one_line(tmp_path: Path) -> None:
     place = ("--workspace", str(tmp_path / "w.db"))
-    for arguments in (
-        ("observe", "--dsn", "host=127.0.0.1 port=1", *place),
-        ("observe", "--duration", "soon", *place),
-        ("observe", "--duration", "2s", "--interval", "1ms", *place),
+    for arguments, status in (
+        (("observe", "--dsn", "host=127.0.0.1 port=1", *place), 1),  # a failure, not a mistake
+        (("observe", "--duration", "soon", *place), 2),
+        (("observe", "--duration", "2s", "--interval", "1ms", *place), 2),
     ):
         process = pgstow(*arguments)
         output, errors = process.communicate(timeout=60)
-        assert process.returncode == 2, errors
+        assert process.returncode == status, errors
         assert output == ""
         (line,) = errors.strip().splitlines()
         assert line.startswith("pgstow: ")

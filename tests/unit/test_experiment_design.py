@@ -76,4 +76,4 @@ def test_length_counts_what_is_beside_the_measurement() -> None:
     assert length_s(one, set_up_s=10) == 3 * 2 * 40
     assert length_s(replace(one, side_by_side=True), set_up_s=10) == 3 * 40
     quick = read_experiment("wal-split", "quick")
-    assert length_s(quick) == pytest.approx(2 * 4 * (8 + 4 + 20))
+    assert length_s(quick) == pytest.approx(2 * 4 * (8 + 3 + 14))

@@ -10,6 +10,7 @@ from experiment_samples import experiment, trial
 
 from pgstow.model import WorkspaceError
 from pgstow.workspace import Workspace
+from pgstow.workspace.store import FORMAT
 
 
 @pytest.fixture
@@ -73,4 +74,4 @@ def test_a_workspace_of_the_first_format_gets_the_tables(tmp_path: Path) -> None
     with Workspace.open(path) as workspace:
         workspace.runs.begin(experiment())
     with sqlite3.connect(path) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)

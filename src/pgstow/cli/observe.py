@@ -254,6 +254,7 @@ class _Asked:
     reads: float = 0.0
     scanned_bytes: float = 0.0
     writes: float = 0.0
+    is_used: bool = False  # whether there is a demand, though the cache may have served it whole
 
     @property
     def blocks(self) -> float:
@@ -275,10 +276,11 @@ def _asked(profile: "Profile") -> list[_Asked]:
         one.size_bytes += relation.size_bytes
         demand = demands.get(relation.id)
         if demand is not None:
+            one.is_used = True
             one.reads += demand.random_reads.mean
             one.scanned_bytes += demand.sequential_read_bytes.mean
             one.writes += demand.block_writes.mean
-    return sorted((one for one in found.values() if one.blocks), key=lambda one: -one.blocks)
+    return sorted((one for one in found.values() if one.is_used), key=lambda one: -one.blocks)
 
 
 def _relations(profile: "Profile") -> "Table":

@@ -1,6 +1,7 @@
 """Loop devices, each known by its disk sequence number, which no later use of it has again."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,13 +38,15 @@ def attach(file: Path, *, max_request_bytes: int) -> Loop:
             f"{device} does not do direct I/O to {file}", "use Linux 5.10 or a later kernel"
         )
     (loop.directory / "queue/max_sectors_kb").write_text(str(max_request_bytes // 1024))
+    set_write_cache(loop, True)
     return loop
 
 
 def set_write_cache(loop: Loop, present: bool) -> None:
     """Tell the kernel whether the device has a volatile write cache, which it then flushes.
 
-    It asks at each flush, so this may change while a filesystem is mounted.
+    It asks at each flush, so this may change while a filesystem is mounted. The kernel keeps it
+    for the next file behind the same device, whosever that is.
     """
     (loop.directory / "queue/write_cache").write_text("write back" if present else "write through")
 
@@ -99,6 +102,8 @@ def detach(loop: Loop, *, patience_s: float = 5.0) -> bool:
     """Detach that very loop device; False where something still holds it, so it goes later."""
     if not is_attached(loop):
         return True
+    with suppress(OSError):  # its next user's flushes must reach the file behind it
+        set_write_cache(loop, True)
     programs.run(["losetup", "--detach", loop.device], timeout_s=_LOSETUP_TIMEOUT_S)
     deadline = time.monotonic() + patience_s
     while is_attached(loop):

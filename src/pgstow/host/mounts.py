@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import struct
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from pathlib import Path
 from pgstow.host import processes, programs
 from pgstow.model.errors import HostError
 
+_ENDING_S = 5.0  # a process that was killed shows no open files and holds them until its I/O ends
+_POLL_S = 0.1
 _MOUNT_TIMEOUT_S = 60.0
 # XFS_IOC_GOINGDOWN and EXT4_IOC_SHUTDOWN are one number: _IOR('X', 125, uint32_t).
 _IOC_SHUTDOWN = 0x8004587D
@@ -83,15 +86,21 @@ def unmount(target: Mount, *, lazy: bool = False, timeout_s: float = _MOUNT_TIME
     """Unmount; a busy filesystem is an error that names who holds it, unless ``lazy``."""
     # The path is from the kernel; looking it up again would fail on a dead FUSE mount.
     arguments = ["umount", "--no-canonicalize", *(["--lazy"] if lazy else []), "--", target.path]
-    try:
-        programs.run(arguments, timeout_s=timeout_s)
-    except HostError as error:
-        if mount_at(target.path) is None:
-            return  # someone else was faster
-        found = in_the_way(target)
-        if found is None:
-            raise
-        raise HostError(found, "end that, then run this again") from error
+    deadline = time.monotonic() + _ENDING_S
+    while True:
+        try:
+            programs.run(arguments, timeout_s=timeout_s)
+        except HostError as error:
+            if mount_at(target.path) is None:
+                return  # someone else was faster
+            found = in_the_way(target)
+            if found is not None:
+                raise HostError(found, "end that, then run this again") from error
+            if lazy or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return
 
 
 def shut_down(path: Path) -> None:

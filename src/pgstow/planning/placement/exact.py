@@ -198,6 +198,8 @@ def _solved(
 ) -> Arranged | Missing:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
+    # its jumps do not end early where sizes may be thousands of GiB: most of the time, for nothing
+    highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
     highs.passModel(programme.model())
     if start is not None:
         known = highspy.HighsSolution()

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import content_platform
 import numpy as np
@@ -35,6 +36,7 @@ PROFILE = content_platform.profile()
 FOUR_TIMES = Goal(tps=4 * content_platform.TPS, commit_p99_ms=8, max_stripes=1)
 
 
+@cache  # several tests look at the same plan
 def plan(profile: Profile, goal: Goal) -> Plan:
     found = planning.plan(profile, goal, CATALOG)
     CATALOG.check(found.layout)

@@ -101,6 +101,7 @@ def test_down_while_io_goes_on_after_the_kill(lab: Any, filesystem: str) -> None
     nothing_is_left(lab)
 
 
+@pytest.mark.alone  # seven fio have to be at work within two seconds
 def test_down_after_a_kill_with_many_volumes_under_fio(lab: Any) -> None:
     if shutil.which("fio") is None:
         pytest.skip("needs fio: apt-get install fio")

@@ -54,6 +54,7 @@ def lsn(server: LocalServer) -> int:
     return int(row[0])
 
 
+@pytest.mark.alone  # two windows of a load are held against each other
 def test_a_load_that_writes(loaded: LocalServer) -> None:
     with load(loaded) as running:
         before = lsn(loaded)

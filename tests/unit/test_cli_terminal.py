@@ -246,6 +246,37 @@ def test_text_that_the_terminals_encoding_lacks_is_no_error() -> None:
     assert "\\xd7" in done.stdout
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "koi8-r"])
+def test_json_is_json_in_any_encoding(encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pgstow", "catalog", "--json"],
+        capture_output=True,
+        check=True,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+    )
+    assert json.loads(done.stdout.decode(encoding)) == json.loads(run("catalog", "--json").stdout)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["catalog price gp3 --size 1GiB", "catalog --json", "plan"])
+def test_closed_streams_are_no_error(command: str, closed: str, tmp_path: Path) -> None:
+    script = f"{sys.executable} -m pgstow {command} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert "internal" not in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == (2 if command == "plan" else 0)
+
+
+@pytest.mark.parametrize("command", ["catalog price gp3 --size 1GiB", "catalog --json"])
+def test_output_that_cannot_be_written_is_one_line(command: str) -> None:
+    script = f"{sys.executable} -m pgstow {command} >/dev/full"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith("pgstow: standard output: ")
+    assert done.stderr.count("\n") == 1
+    assert done.returncode == 1
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     script = f"set -o pipefail; {sys.executable} -m pgstow catalog --json | head -c 1; exit $?"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)

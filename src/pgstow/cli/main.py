@@ -122,6 +122,10 @@ def _arranged(arguments: list[str]) -> list[str]:
 
 def _prepare() -> None:
     """Set how signals end the program, and that any text can be written to any terminal."""
+    # What the caller closed leads nowhere: nothing else that is opened may take its number.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Ended by another program, it cleans up as for Ctrl-C.
@@ -133,15 +137,27 @@ def _prepare() -> None:
 
 def _failed(error: Exception) -> int:
     """Say in one line what went wrong; the exit status."""
+    lost = _unwritten()
     if isinstance(error, BrokenPipeError):
-        # What is left to write has no reader; closing would complain of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    if lost is not None and isinstance(error, OSError):
+        output.print_error(f"standard output: {lost.strerror}; free its disk, or write elsewhere")
+        return 1
     if isinstance(error, _UsageError):
         return _misused(error)
     line, status = _described(error)
     output.print_error(line)
     return status
+
+
+def _unwritten() -> OSError | None:
+    """Why not all output could be written; it is let go, lest closing complain of it again."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
 
 
 def _described(error: Exception) -> tuple[str, int]:

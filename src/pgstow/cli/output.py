@@ -56,7 +56,12 @@ def print_json(value: Any) -> None:
     from pydantic import TypeAdapter
 
     plain = TypeAdapter(Any).dump_python(value, mode="json")
-    sys.stdout.write(json_text(plain) + "\n")
+    text = json_text(plain)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # another way to write it down would not be JSON
+        text = json.dumps(plain, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def json_text(plain: Any) -> str:

@@ -29,6 +29,10 @@ class Terminal(Console):
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
         self.is_bounded = self.is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to the program's end, as when anything else is written to nobody."""
+        raise BrokenPipeError
+
     def print(self, *objects: Any, crop: bool = False, **how: Any) -> None:
         """Print; a line that is too long is left to the terminal to wrap."""
         super().print(*objects, crop=crop, **how)

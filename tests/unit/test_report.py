@@ -215,6 +215,9 @@ def test_cards_say_what_was_predicted_and_whether_goals_are_met() -> None:
     assert "goal at least 1,312: met" in Page(render(silent)).text
     planned = replace(base, after=None, comparisons=(), effect=None)
     assert "predicted 4,580 to 5,840" in Page(render(planned)).text
+    assert base.plan is not None and base.plan.bound is not None  # accepted within 2 %
+    close = replace(base.plan, goal=replace(base.plan.goal, tps=5300.0))
+    assert "goal at least 5,300: expected" in Page(render(replace(planned, plan=close))).text
 
 
 def test_a_step_whose_time_was_missed_is_marked() -> None:
@@ -223,6 +226,10 @@ def test_a_step_whose_time_was_missed_is_marked() -> None:
     steps = (base.steps[0], slow, *base.steps[2:])
     assert "5.6 × the estimate" in Page(render(replace(base, steps=steps))).text
     assert "× the estimate" not in Page(render(base)).text
+    said = replace(slow, step=replace(slow.step, seconds_loaded=150.0))
+    text = Page(render(replace(base, steps=(said,)))).text
+    assert "31 s to 2 min 30 s" in text  # as diff said it
+    assert "× the estimate" not in text
 
 
 def test_what_holds_a_layout_back_is_not_hidden_by_the_cpu() -> None:

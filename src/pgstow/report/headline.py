@@ -124,7 +124,7 @@ def _card(
         elif metric.key == "tps":
             change += _interval(document)
     predicted, is_missed = _predicted(metric, document)
-    goal, is_met = _goal(metric, wanted, changed, is_measured=document.after is not None)
+    goal, is_met = _goal(metric, wanted, changed, document)
     return Card(
         label=metric.label,
         before=metric.written(value),
@@ -167,16 +167,22 @@ def _predicted(metric: _Metric, document: ReportDocument) -> tuple[str, bool]:
 
 
 def _goal(
-    metric: _Metric, wanted: float | None, value: float | None, *, is_measured: bool
+    metric: _Metric, wanted: float | None, value: float | None, document: ReportDocument
 ) -> tuple[str, bool | None]:
-    """What was wanted of a figure, and whether it is so."""
+    """What was wanted of a figure, and whether it is so.
+
+    A predicted throughput meets its goal where the plan that has it does: within its tolerance.
+    """
     if wanted is None:
         return "", None
     least = "at least" if metric.more_is_better else "at most"
     text = f"goal {least} {metric.written(wanted)}"
     if value is None:
         return f"{text}: not measured", None
-    is_met = value >= wanted if metric.more_is_better else value <= wanted
+    is_measured = document.after is not None
+    accepted = document.plan.bound.acceptance if document.plan and document.plan.bound else None
+    slack = accepted.tolerance if accepted is not None and not is_measured else 0.0
+    is_met = value >= wanted * (1 - slack) if metric.more_is_better else value <= wanted
     word = ("met" if is_met else "not met") if is_measured else "expected" if is_met else "missed"
     return f"{text}: {word}", is_met
 

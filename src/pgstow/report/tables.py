@@ -11,6 +11,7 @@ from pgstow.model import (
     Reason,
     Relation,
     RelationId,
+    Step,
     VolumeLoad,
 )
 from pgstow.report import formatting as f
@@ -218,7 +219,7 @@ def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
             lock=outcome.step.lock,
             size=f.size(outcome.step.bytes if outcome.bytes is None else outcome.bytes),
             wal=f.size(outcome.step.wal_bytes),
-            estimate=f.duration(outcome.step.seconds),
+            estimate=_estimate(outcome.step),
             took=f.duration(outcome.seconds),
             status=outcome.status,
             note=outcome.note or "",
@@ -227,11 +228,23 @@ def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
     )
 
 
+def _estimated_s(step: Step) -> tuple[float, float]:
+    """How long a step was said to take: on idle volumes, and beside the load where one is known."""
+    ends = (step.seconds, step.seconds if step.seconds_loaded is None else step.seconds_loaded)
+    return min(ends), max(ends)
+
+
+def _estimate(step: Step) -> str:
+    low, high = map(f.duration, _estimated_s(step))
+    return low if low == high else f"{low} to {high}"
+
+
 def _missed_step(outcome: StepOutcome) -> str:
     """How a step's time lies to its estimate, where that missed."""
-    took, estimate = outcome.seconds, outcome.step.seconds
+    took, (low, high) = outcome.seconds, _estimated_s(outcome.step)
     if took is None or outcome.status not in ("done", "undone"):
         return ""
+    estimate = min(max(took, low), high)  # the nearest that was expected
     if abs(took - estimate) <= max(_NO_MISS_S, _MISSED * took):
         return ""
     return f"{f.times(took / estimate)} the estimate" if estimate > 0 else "not estimated"

@@ -23,13 +23,13 @@ from pgstow.model import (
     UserError,
     Volume,
 )
-from pgstow.planning.candidates import failure_rate
+from pgstow.planning.candidates import candidates, failure_rate
 from pgstow.planning.needs import wal_needs
 from pgstow.planning.placement import Kinds, Missing, Placed, PlacementProblem, moved_gib
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.placement.solver import place
 from pgstow.prediction import HostOverhead, workload_of
-from pgstow.units import GIB, Bytes
+from pgstow.units import GIB, Bytes, Iops
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
@@ -77,6 +77,33 @@ def test_with_a_standby_relations_may_lie_there_too_if_one_says_so() -> None:
     assert any(space.relations for space in found.layout.tablespaces if space.volume in lost)
     assert found.layout.postgres.wal not in lost
     assert usd(found) < usd(safe)
+
+
+def with_own_disk(size_gib: int, **said: object) -> Profile:
+    """The same, with one of these disks in use for temporary files."""
+    seen = with_disks()
+    own = Volume("scratch", "instance-store", Bytes(size_gib * GIB), "/mnt/scratch", **said)  # type: ignore[arg-type]
+    place_of = replace(seen.layout.postgres, temp=("scratch",))
+    return replace(
+        seen, layout=replace(seen.layout, volumes=(*seen.layout.volumes, own), postgres=place_of)
+    )
+
+
+def test_an_instances_own_disk_stays_what_it_is() -> None:
+    seen = with_own_disk(100, iops=Iops(20_000.0))
+    (before,) = [v for v in seen.layout.volumes if v.name == "scratch"]
+    after = [v for v in plan(seen, FOUR_TIMES).layout.volumes if v.name == "scratch"]
+    assert after in ([], [before])
+    shapes = candidates(seen.layout, FOUR_TIMES, CATALOG)
+    names = {one.type for one in shapes if one.existing == before}
+    assert names == {"instance-store"}
+
+
+def test_a_data_directory_on_an_instance_store_cannot_be_kept() -> None:
+    seen = with_disks()
+    own = Volume("data", "instance-store", Bytes(400 * GIB), "/mnt/data")
+    with pytest.raises(InfeasibleError, match="one of the instance's own disks"):
+        plan(replace(seen, layout=replace(seen.layout, volumes=(own,))), FOUR_TIMES)
 
 
 @given(st.floats(min_value=0, max_value=0.5), st.integers(min_value=1, max_value=16))

@@ -75,6 +75,10 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
     provisioned_rate = BytesPerSecond(rate) if is_rate else None
     if shape.existing is not None:
         same_type = shape.type == shape.existing.type
+        if same_type and shape.rules.iops.is_declared:
+            provisioned_iops = shape.existing.iops
+        if same_type and shape.rules.throughput.is_declared:
+            provisioned_rate = shape.existing.throughput
         grown_bytes = Bytes(max(size_bytes, shape.existing.size_bytes))
         return replace(
             shape.existing,

@@ -102,7 +102,7 @@ def candidates(
     shapes = []
     for volume in present.volumes:
         keeping = {volume.type: catalog.volume_type(volume.type)}
-        if host.platform in _CHANGES_TYPE:
+        if host.platform in _CHANGES_TYPE and not keeping[volume.type].is_local:
             keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
         for kind in keeping.values():
             shape = shape_of(kind, catalog.rules(kind.name, host)[0], volume.stripes, volume)
@@ -215,6 +215,9 @@ def shape_of(
     """One shape; None where its price is unknown or the existing volume does not fit the type."""
     if existing is not None:
         held = max(existing.size_bytes, rules.min_bytes or 0)
+        rules = _declared(rules, existing)
+        if kind.is_local:  # a disk is as large as it is
+            rules = replace(rules, max_bytes=Bytes(held))
         if rules.max_bytes is not None and held > rules.max_bytes:
             return None
         rules = replace(rules, min_bytes=Bytes(held))
@@ -249,6 +252,16 @@ def latencies(kind: VolumeType, existing: Volume | None) -> Latencies:
         "read_us_p99": latency.read_us_p99 + most_way_us,
         "write_us_p99": latency.write_us_p99 + most_way_us,
     }
+
+
+def _declared(rules: VolumeRules, existing: Volume) -> VolumeRules:
+    """With what a layout says that a disk does which nobody sells by its speed."""
+    iops, rate = rules.iops, rules.throughput
+    if iops.is_declared and existing.iops is not None:
+        iops = replace(iops, included=existing.iops)
+    if rate.is_declared and existing.throughput is not None:
+        rate = replace(rate, included=existing.throughput)
+    return replace(rules, iops=iops, throughput=rate)
 
 
 def _proposed(rules: VolumeRules, *, is_new: bool) -> VolumeRules:

@@ -44,7 +44,7 @@ def allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...], pins: Pins)
         )
     )
     if not keeping:
-        raise _no_way_to_keep(data, goal)
+        raise _no_way_to_keep(data, shapes, goal)
     return Allowed(
         rest=keeping,
         wal=wal,
@@ -102,7 +102,14 @@ def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, 
     )
 
 
-def _no_way_to_keep(data: str, goal: Goal) -> InfeasibleError:
+def _no_way_to_keep(data: str, shapes: tuple[Shape, ...], goal: Goal) -> InfeasibleError:
+    ways = [shape for shape in shapes if shape.existing and shape.existing.name == data]
+    if all(shape.is_ephemeral for shape in ways):
+        return InfeasibleError(
+            f"volume {data}, where the data directory is, is one of the instance's own disks: it is "
+            "lost when the instance stops, and cannot become another type",
+            "move the data directory to a network volume, which needs a stop, and observe again",
+        )
     limit = (
         "" if goal.max_failure_rate is None else f" within {100 * goal.max_failure_rate:g}% a year"
     )

@@ -140,12 +140,14 @@ def _card(
 
 
 def _wanted(metric: _Metric, document: ReportDocument) -> float | None:
-    """What the plan was asked for: of throughput, without a budget, no less than was observed."""
+    """What the plan was asked for; of throughput, where nothing is said, what it was planned for."""
     if document.plan is None:
         return None
     goal = document.plan.goal
     if metric.key == "tps" and goal.tps is None and goal.budget_usd_month is None:
-        profile = document.profile
+        bound, profile = document.plan.bound, document.profile
+        if bound is not None and bound.acceptance is not None:
+            return bound.acceptance.tps
         return profile.activity.transactions.mean if profile is not None else None
     return metric.goal(goal)
 

@@ -271,3 +271,19 @@ def test_equal_layouts_are_one_however_their_numbers_are_written(tmp_path: Path)
     file.write_text(format_layout(one))
     read = read_layout(file)
     assert layout_digest(read) == hashlib.sha256(repr(read).encode()).hexdigest()
+
+
+def test_diff_says_which_volumes_are_not_as_they_were_observed() -> None:
+    from pgstow.cli.diff import between
+
+    with Workspace.empty() as store:
+        seen = samples.profile()
+        store.add("profile", seen)
+        same = between(seen.server, seen.layout, store)
+        assert [one.code for one in same.warnings] == []
+        data = replace(seen.layout.volumes[0], iops=Iops(6000), throughput=None)
+        wanted = replace(seen.layout, volumes=(data,))
+        (found,) = between(seen.server, wanted, store).warnings
+    assert found.code == "volume-differs"
+    assert "is to be gp3 of 150 GiB, 6,000 IOPS, 125 MiB/s" in found.message
+    assert "it was gp3 of 150 GiB, 3,000 IOPS, 125 MiB/s" in found.message

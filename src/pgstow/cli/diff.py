@@ -11,11 +11,12 @@ from pgstow.cli.names import shown
 from pgstow.cli.options import DEFAULT_WORKSPACE, Dsn, Json, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
-    from pgstow.model import Layout, Profile, ServerState, Step, Warning
+    from pgstow.catalog import Catalog
+    from pgstow.model import Layout, Profile, ServerState, Step, Volume, Warning
     from pgstow.workspace import Workspace as Store
 
 _TABLE_WIDTH = 140  # columns below which the table is hard to read
@@ -89,7 +90,41 @@ def between(
         made=store.journal.made_tablespaces(state.system_identifier),
         pressure=migration.Pressure.of(profile, limits) if profile else None,
     )
-    return Migration(state, wanted, taken, migration.remarks(state, wanted, taken))
+    remarks = migration.remarks(state, wanted, taken)
+    if profile is not None:
+        remarks += tuple(_volume_remarks(profile.layout, wanted, offers))
+    return Migration(state, wanted, taken, remarks)
+
+
+def _volume_remarks(seen: "Layout", wanted: "Layout", offers: "Catalog") -> "Iterator[Warning]":
+    """Volumes that are to be others than were observed: nothing here changes them."""
+    from pgstow.model import Warning
+
+    had = {volume.name: volume for volume in seen.volumes}
+    if seen.host.platform != wanted.host.platform:  # of the seen ones nobody said what they are
+        return
+    for volume in wanted.volumes:
+        if volume.name not in had:
+            continue
+        is_now = _as_bought(had[volume.name], seen, offers)
+        is_to_be = _as_bought(volume, wanted, offers)
+        if is_now != is_to_be:
+            yield Warning(
+                "volume-differs",
+                f"volume {volume.name} is to be {is_to_be}; when it was observed it was {is_now}",
+                "change it at the provider (pgstow changes no volumes) and observe again",
+            )
+
+
+def _as_bought(volume: "Volume", layout: "Layout", offers: "Catalog") -> str:
+    from pgstow.units import format_rate, format_size
+
+    device = offers.device(volume, layout.host)
+    stripes = f"{volume.stripes} × " if volume.stripes > 1 else ""
+    parts = [f"{stripes}{volume.type} of {format_size(volume.size_bytes)}"]
+    parts += [f"{device.iops:,.0f} IOPS"] if device.iops is not None else []
+    parts += [format_rate(device.bytes_per_second)] if device.bytes_per_second is not None else []
+    return ", ".join(parts)
 
 
 def present_layout(state: "ServerState", wanted: "Layout", store: "Store") -> "Layout":
@@ -143,7 +178,7 @@ def print_steps(steps: "Sequence[Step]") -> None:
 
     target = console()
     if not steps:
-        target.print("The server is as the layout wants it: nothing to do.")
+        target.print("What lies where is as the layout wants it: nothing to do.")
         return
     if target.width >= _TABLE_WIDTH:
         target.print(_table(steps))

@@ -17,8 +17,12 @@ def check_out(path: Path, store: "Workspace") -> None:
 
     try:
         present = path.read_text(encoding="utf-8") if path.is_file() else ""
-    except (OSError, UnicodeDecodeError):
-        present = "what nobody can read is nobody's plan"
+    except UnicodeDecodeError:
+        present = "what is no text is nobody's plan"
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read: {error.strerror}", "name another file with --out"
+        ) from error
     if not present:
         return
     for entry in reversed(store.list("plan")):

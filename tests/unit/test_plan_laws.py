@@ -227,11 +227,14 @@ def test_a_bound_says_of_what_and_for_which_layouts() -> None:
     assert bound.layouts.max_move_bytes == 512 * MIB
     assert bound.acceptance is not None and bound.acceptance.tps == goal_of("reads").tps
     assert found.proof is not None and "moving at most 512 MiB" in found.proof
+    assert "with the data directory on data, of up to" in found.proof
     words = "2,100 TPS with 20% of every limit and 30% of every new volume free costs less than"
     assert words in found.proof
     assert "pins" not in found.proof
     pinned = plan("reads", replace(goal_of("reads"), pins=(("wal", "gp3"),)))
     assert pinned.proof is not None and "with all pins kept" in pinned.proof
+    lasting = plan("reads", replace(goal_of("reads"), max_failure_rate=0.005))
+    assert lasting.proof is not None and "none failing over 0.5 % a year" in lasting.proof
 
 
 def test_of_a_speed_that_is_not_proved_nothing_is_claimed() -> None:

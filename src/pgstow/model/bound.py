@@ -10,7 +10,11 @@ _FEW_TYPES = 4  # that are named one by one
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """A set of layouts: all that can be made of these volumes. None: no limit."""
+    """A set of layouts: all that can be made of these volumes. None: no limit.
+
+    In all of them the data directory stays on the volume ``keeps``, which may grow and not shrink,
+    and what is lost with an instance holds no more than a plan would put there.
+    """
 
     types: tuple[str, ...]
     max_volumes: int
@@ -18,19 +22,26 @@ class Considered:
     max_move_bytes: int | None = None
     instances: tuple[str, ...] = ()  # empty: the one instance that is planned for
     is_pinned: bool = False  # only those in which what the user pinned lies where it is to
+    keeps: str | None = None  # None: a plan of before this was told
+    max_failure_rate: float | None = None  # of one volume, a year
 
     def __str__(self) -> str:
         """In words.
 
         >>> str(Considered(("gp3", "io2"), 3, 4))
         'layout of up to 3 volumes of gp3 or io2, stripes of up to 4'
+        >>> str(Considered(("gp3",), 3, 4, keeps="data"))
+        'layout with the data directory on data, of up to 3 volumes of gp3, stripes of up to 4'
         """
         named = " or ".join(self.types)
         types = named if len(self.types) <= _FEW_TYPES else f"{len(self.types)} types"
-        what = f"layout of up to {self.max_volumes} volumes of {types}"
+        kept = "" if self.keeps is None else f" with the data directory on {self.keeps},"
+        what = f"layout{kept} of up to {self.max_volumes} volumes of {types}"
         what += f", stripes of up to {self.max_stripes}"
         if self.max_move_bytes is not None:
             what += f", moving at most {format_size(self.max_move_bytes)}"
+        if self.max_failure_rate is not None:
+            what += f", none failing over {self.max_failure_rate * 100:.3g} % a year"
         if self.is_pinned:
             what += ", with all pins kept"
         if self.instances:

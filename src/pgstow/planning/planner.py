@@ -327,6 +327,8 @@ def _bound(goal: Goal, answer: _Answer, usd_month: float) -> Bound:
         max_move_bytes=goal.max_move_bytes,
         instances=answer.instances,
         is_pinned=bool(goal.pins),
+        keeps=planner.base.postgres.data,
+        max_failure_rate=goal.max_failure_rate,
     )
     if goal.budget_usd_month is not None:
         most = planner.most_tps

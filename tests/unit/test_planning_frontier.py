@@ -74,6 +74,10 @@ def test_the_table_marks_the_knee_and_says_what_more_costs() -> None:
     words = "\n".join(knee_lines(_bent()))
     assert "300 TPS for $12.00" in words
     assert "$10.00/month, beyond it $880.00" in words
+    assert "No price is more than" in words
+    some = tuple(replace(one, bound_usd_month=0.0) for one in _bent().points[:1])
+    partly = Frontier((*some, *_bent().points[1:]), 2)
+    assert "Of 1 rows nothing is proved; no other price" in "\n".join(knee_lines(partly))
 
 
 def test_the_knee_is_where_the_curve_bends() -> None:

@@ -86,7 +86,9 @@ def knee_lines(found: "Frontier") -> "Iterator[str]":
         )
     priced = [one for one in found.points if one.bound_usd_month > 0]
     gap = max((one.usd_month / one.bound_usd_month - 1 for one in priced), default=0.0)
-    yield f"No price is more than {gap:.2%} above the least possible for its speed."
+    unproved = len(found.points) - len(priced)
+    which = "No price" if not unproved else f"Of {unproved} rows nothing is proved; no other price"
+    yield f"{which} is more than {gap:.2%} above the least possible for its speed."
     yield "Every row was simulated, as pgstow plan --tps does."
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, ClassVar
 
 import typer
@@ -123,9 +124,9 @@ def _arranged(arguments: list[str]) -> list[str]:
 def _prepare() -> None:
     """Set how signals end the program, and that any text can be written to any terminal."""
     # What the caller closed leads nowhere: nothing else that is opened may take its number.
-    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Ended by another program, it cleans up as for Ctrl-C.
@@ -141,8 +142,7 @@ def _failed(error: Exception) -> int:
     if isinstance(error, BrokenPipeError):
         return 141
     if lost is not None and isinstance(error, OSError):
-        output.print_error(f"standard output: {lost.strerror}; free its disk, or write elsewhere")
-        return 1
+        error = lost
     if isinstance(error, _UsageError):
         return _misused(error)
     line, status = _described(error)
@@ -156,6 +156,7 @@ def _unwritten() -> OSError | None:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        error.filename = "standard output"
         return error
     return None
 

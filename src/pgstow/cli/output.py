@@ -46,9 +46,17 @@ def print_traceback(text: str) -> None:
     sys.stderr.write(printable(text.rstrip("\n")) + "\n")
 
 
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except OSError as error:
+        error.filename = "standard output"
+        raise
+
+
 def print_plain(line: str) -> None:
     """One line of results, where nothing is to be laid out and rich need not be read."""
-    sys.stdout.write(shown(line) + "\n")
+    _write(shown(line) + "\n")
 
 
 def print_json(value: Any) -> None:
@@ -61,7 +69,7 @@ def print_json(value: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # another way to write it down would not be JSON
         text = json.dumps(plain, indent=2)
-    sys.stdout.write(text + "\n")
+    _write(text + "\n")
 
 
 def json_text(plain: Any) -> str:
@@ -77,7 +85,7 @@ def _in_json(found: "re.Match[str]") -> str:
 
 def write_data(data: str) -> None:
     """Write data for other programs as it is; for a person's terminal without what acts on it."""
-    sys.stdout.write(printable(data) if sys.stdout.isatty() else data)
+    _write(printable(data) if sys.stdout.isatty() else data)
 
 
 def is_answered() -> bool:

@@ -35,7 +35,11 @@ class Terminal(Console):
 
     def print(self, *objects: Any, crop: bool = False, **how: Any) -> None:
         """Print; a line that is too long is left to the terminal to wrap."""
-        super().print(*objects, crop=crop, **how)
+        try:
+            super().print(*objects, crop=crop, **how)
+        except OSError as error:
+            error.filename = error.filename or f"standard {'error' if self.stderr else 'output'}"
+            raise
 
     def render_str(self, text: str, **how: Any) -> Text:
         """A text before it is laid out, so that what is written out has its width."""

@@ -106,8 +106,8 @@ def _no_way_to_keep(data: str, shapes: tuple[Shape, ...], goal: Goal) -> Infeasi
     ways = [shape for shape in shapes if shape.existing and shape.existing.name == data]
     if all(shape.is_ephemeral for shape in ways):
         return InfeasibleError(
-            f"volume {data}, where the data directory is, is one of the instance's own disks: it is "
-            "lost when the instance stops, and cannot become another type",
+            f"volume {data}, where the data directory is, is one of the instance's own disks: it "
+            "is lost when the instance stops, and cannot become another type",
             "move the data directory to a network volume, which needs a stop, and observe again",
         )
     limit = (

@@ -140,7 +140,7 @@ def _card(
 
 
 def _wanted(metric: _Metric, document: ReportDocument) -> float | None:
-    """What the plan was asked for; of throughput, where nothing is said, what it was planned for."""
+    """What the plan was asked for; of throughput, where it says nothing, what it is for."""
     if document.plan is None:
         return None
     goal = document.plan.goal

@@ -302,7 +302,7 @@ def _with_credits(layout: Layout, elapsed_s: float) -> Layout:
     rules = catalog.load()
 
     def later(volume: Volume) -> Volume:
-        burst = rules.device(volume).member.burst
+        burst = rules.device(volume, layout.host).member.burst
         if burst is None or volume.burst_credits is None:
             return volume
         earned = elapsed_s * burst.refill_per_s / burst.capacity

@@ -88,9 +88,9 @@ class _Published:
     read_us: float | None = None
     write_us: float | None = None
 
-    def device(self, volume: Volume) -> Device:
+    def device(self, volume: Volume, host: HostSpec) -> Device:
         """The volume as a device."""
-        device = self.rules.device(volume)
+        device = self.rules.device(volume, host)
         latency = device.member.latency
         if self.read_us is not None:
             latency = replace(latency, read_us_p50=self.read_us, read_us_p99=self.read_us)
@@ -210,7 +210,7 @@ def gp3_iops() -> list[Check]:
     operations = fewest / tps[fewest]
     commit_ms = _value(rows[-1], "commit_ms")
     clients = round(tps[most] * commit_ms / 1e3)
-    latency = _RULES.device(_volume("data", "gp3", 500)).member.latency.read_us_p50
+    latency = _RULES.device(_volume("data", "gp3", 500), HostSpec()).member.latency.read_us_p50
     rest_us = commit_ms * 1e3 - operations * latency
     load = _workload(clients, 64, 1.0, think_us=rest_us, relations=_does(operations))
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from pgstow import catalog
 from pgstow.host import cpu
-from pgstow.model import HostCap, LoadPhase, LoadPlan, SyntheticLoad, Volume
+from pgstow.model import HostCap, HostSpec, LoadPhase, LoadPlan, SyntheticLoad, Volume
 from pgstow.prediction.forecast import forecast
 from pgstow.units import GIB, Bytes, Seconds, format_size
 
@@ -58,7 +58,7 @@ def _run(phases: tuple[LoadPhase, ...], cap: HostCap | None) -> Callable[[], obj
     rules = catalog.load()
     size = Bytes(100 * GIB)
     names = [f"v{index}" for index in range(VOLUMES)]
-    devices = [rules.device(Volume(name, "gp2", size, f"/{name}")) for name in names]
+    devices = [rules.device(Volume(name, "gp2", size, f"/{name}"), HostSpec()) for name in names]
     loads = tuple(SyntheticLoad(name, phases) for name in names)
     plan = LoadPlan(loads, duration_s=Seconds(DAY_S), host_credits=None if cap is None else 1.0)
     return lambda: forecast(plan, devices, cap)

@@ -44,7 +44,7 @@ class LabVolumes:
 
     def up(self, layout: Layout) -> None:
         rules = catalog.load()
-        devices = [rules.device(volume) for volume in layout.volumes]
+        devices = [rules.device(volume, layout.host) for volume in layout.volumes]
         emulate.up(
             layout,
             devices,

@@ -50,7 +50,10 @@ def test_an_experiments_volumes_come_up(name: str, lab: Any) -> None:
         assert layout is not None
         lab.cap = rules.host_cap(layout.host)
         lab.volumes = {
-            volume.name: (replace(volume, mount=str(lab.mount(volume.name))), rules.device(volume))
+            volume.name: (
+                replace(volume, mount=str(lab.mount(volume.name))),
+                rules.device(volume, layout.host),
+            )
             for volume in layout.volumes
         }
         assert len(lab.up().volumes) == len(layout.volumes)

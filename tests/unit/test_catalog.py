@@ -281,9 +281,9 @@ def test_more_never_costs_less(size: int, iops: int, more: int, stripes: int) ->
 def test_limits_of_a_member(
     catalog: Catalog, one: Volume, iops: float | None, mibps: float
 ) -> None:
-    found_iops, rate = catalog.limits(one)
-    assert found_iops == iops
-    assert rate == pytest.approx(mibps * MIB, rel=1e-6)
+    member = catalog.device(one, EC2).member
+    assert member.iops == iops
+    assert member.bytes_per_second == pytest.approx(mibps * MIB, rel=1e-6)
 
 
 def test_gp3_limits_are_those_since_2025(catalog: Catalog) -> None:
@@ -328,7 +328,7 @@ def test_durability(catalog: Catalog) -> None:
 
 
 def test_device_of_gp2_has_its_credits(catalog: Catalog) -> None:
-    device = catalog.device(volume("gp2", 500, stripes=2))
+    device = catalog.device(volume("gp2", 500, stripes=2), EC2)
     assert (device.size_bytes, device.stripes, device.iops) == (1000 * GIB, 2, 3000)
     burst = device.member.burst
     assert burst is not None
@@ -340,38 +340,38 @@ def test_device_of_gp2_has_its_credits(catalog: Catalog) -> None:
     ("name", "is_serial"), [("st1", False), ("sc1", False), ("local-hdd", True)]
 )
 def test_device_of_a_disk_has_seeks(catalog: Catalog, name: str, is_serial: bool) -> None:
-    kind, member = catalog.volume_type(name), catalog.device(volume(name, 1024)).member
+    kind, member = catalog.volume_type(name), catalog.device(volume(name, 1024), EC2).member
     assert member.mechanics is not None
     assert member.mechanics.is_serial == is_serial
     assert kind.random_read_us > 4 * member.latency.read_us_p50
     assert member.io_unit_bytes == MIB
-    assert catalog.device(volume("gp3")).member.mechanics is None
-    assert catalog.device(volume("gp3")).member.io_unit_bytes == 256 * 1024
+    assert catalog.device(volume("gp3"), EC2).member.mechanics is None
+    assert catalog.device(volume("gp3"), EC2).member.io_unit_bytes == 256 * 1024
 
 
 def test_what_a_layout_says_of_a_disks_throughput_is_its_platters(catalog: Catalog) -> None:
     disk = dataclasses.replace(volume("local-hdd"), throughput=BytesPerSecond(200e6))
-    mechanics = catalog.device(disk).member.mechanics
+    mechanics = catalog.device(disk, EC2).member.mechanics
     assert mechanics is not None
     assert mechanics.bytes_per_second == 200e6
 
 
 def test_devices_begin_as_the_layout_says(catalog: Catalog) -> None:
     gp2 = volume("gp2", 100)
-    full = catalog.device(gp2).member
+    full = catalog.device(gp2, EC2).member
     assert full.burst is not None
     assert (full.burst.initial, full.restored) == (1.0, None)
-    low = catalog.device(dataclasses.replace(gp2, burst_credits=0.25)).member.burst
+    low = catalog.device(dataclasses.replace(gp2, burst_credits=0.25), EC2).member.burst
     assert low is not None
     assert low.initial == 0.25
     lazy = dataclasses.replace(gp2, from_snapshot=True)
-    restored = catalog.device(lazy).member.restored
+    restored = catalog.device(lazy, EC2).member.restored
     assert restored is not None
     assert (restored.block_bytes, restored.background_bytes_per_second) == (512 * 1024, None)
     fast = dataclasses.replace(lazy, fast_snapshot_restore=True)
-    assert catalog.device(fast).member.restored is None
+    assert catalog.device(fast, EC2).member.restored is None
     bought = dataclasses.replace(lazy, initialization_rate=BytesPerSecond(200 * MIB))
-    restored = catalog.device(bought).member.restored
+    restored = catalog.device(bought, EC2).member.restored
     assert restored is not None
     assert restored.bytes_per_second == restored.background_bytes_per_second == 200 * MIB
 
@@ -382,8 +382,8 @@ def test_a_host_bursts_only_where_its_layout_says_so(catalog: Catalog) -> None:
 
 
 def test_the_machines_own_disks_do_not_use_its_network_cap(catalog: Catalog) -> None:
-    assert not catalog.device(volume("instance-store")).uses_host_cap
-    assert catalog.device(volume("gp3")).uses_host_cap
+    assert not catalog.device(volume("instance-store"), EC2).uses_host_cap
+    assert catalog.device(volume("gp3"), EC2).uses_host_cap
 
 
 def test_an_instances_own_disk_reads_and_writes_as_documented_for_it(catalog: Catalog) -> None:
@@ -397,14 +397,14 @@ def test_an_instances_own_disk_reads_and_writes_as_documented_for_it(catalog: Ca
     assert member.iops != member.write_iops
     said = catalog.device(volume("instance-store", iops=5000), host).member
     assert (said.iops, said.write_iops) == (5000, None)
-    assert catalog.device(volume("gp3"), host) == catalog.device(volume("gp3"))
+    assert catalog.device(volume("gp3"), host) == catalog.device(volume("gp3"), EC2)
 
 
 def test_only_disks_of_the_machine_show_a_volatile_cache(catalog: Catalog) -> None:
     types = catalog.volume_types.values()
     shown = {kind.name for kind in types if kind.has_volatile_cache}
     assert shown == {"local-hdd", "local-ssd", "local-nvme"}
-    assert catalog.device(volume("local-ssd")).has_volatile_cache
+    assert catalog.device(volume("local-ssd"), EC2).has_volatile_cache
     assert {kind.facts["volatile_cache"].origin for kind in types} == {"assumed"}
 
 
@@ -412,7 +412,7 @@ def test_only_disks_of_the_machine_show_a_volatile_cache(catalog: Catalog) -> No
 def test_the_device_model_takes_every_type(catalog: Catalog, name: str) -> None:
     kind = catalog.volume_type(name)
     iops = 1000 if kind.provisioned_iops and kind.included_iops is None else None
-    device = json.dumps(dataclasses.asdict(catalog.device(volume(name, 500, iops=iops))))
+    device = json.dumps(dataclasses.asdict(catalog.device(volume(name, 500, iops=iops), EC2)))
     cap = json.dumps(dataclasses.asdict(catalog.host_cap(EC2)))
     (done_ns,) = _native.trace(device, cap, [(0, "read", 100 * GIB, 8192)], 1)
     expected_us = catalog.volume_type(name).random_read_us

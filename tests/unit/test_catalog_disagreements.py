@@ -63,8 +63,8 @@ def test_io1_of_500_gib_has_at_most_25000_iops(catalog: Catalog) -> None:
 @pytest.mark.parametrize("gib", [1, 33, 500, 16384, 65536])
 def test_gp3_has_no_burst_of_any_kind(catalog: Catalog, gib: float) -> None:
     one = volume("gp3", gib)
-    assert catalog.device(one).member.burst is None
-    assert catalog.device(one).bytes_per_second == 125 * MIB
+    assert catalog.device(one, EC2).member.burst is None
+    assert catalog.device(one, EC2).bytes_per_second == 125 * MIB
     assert catalog.burst_seconds(one) is None
 
 
@@ -87,8 +87,8 @@ def test_the_price_list_states_the_throughput_of_gp3_per_gib(catalog: Catalog) -
 
 
 def test_gp2_of_170_gib_has_128_mibps(catalog: Catalog) -> None:
-    assert catalog.device(volume("gp2", 170)).bytes_per_second == 128 * MIB  # not 160, nor 250
-    assert catalog.device(volume("gp2", 16384)).iops == 16000  # not the 10,000 of 2018
+    assert catalog.device(volume("gp2", 170), EC2).bytes_per_second == 128 * MIB  # not 160, nor 250
+    assert catalog.device(volume("gp2", 16384), EC2).iops == 16000  # not the 10,000 of 2018
 
 
 def test_cold_disks_cost_what_they_do_since_2020(catalog: Catalog) -> None:

@@ -67,7 +67,7 @@ def test_credits_last_longer_where_the_instance_is_slower() -> None:
 
 
 def test_the_machines_own_disks_are_not_under_its_cap() -> None:
-    assert on("i3en.large", "instance-store", 100).sustained_iops == Limit(65000, "volume")
+    assert on("i3en.large", "instance-store", 100).sustained_iops == Limit(42500, "volume")
 
 
 def test_what_has_no_limit_says_so() -> None:

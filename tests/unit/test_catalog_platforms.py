@@ -61,7 +61,7 @@ def alone(one: Volume, host: HostSpec = RDS) -> Layout:
 def test_rds_stripes_from_400_gib(
     catalog: Catalog, one: Volume, members: int, iops: float, mibps: float
 ) -> None:
-    device = catalog.device(one)
+    device = catalog.device(one, RDS)
     assert (device.stripes, device.iops) == (members, iops)
     assert device.bytes_per_second == pytest.approx(mibps * MIB)
     assert device.size_bytes == one.size_bytes
@@ -69,9 +69,9 @@ def test_rds_stripes_from_400_gib(
 
 def test_rds_gp2_bursts_with_every_member(catalog: Catalog) -> None:
     one = volume("rds-gp2", 400)
-    burst = catalog.device(one).member.burst
+    burst = catalog.device(one, RDS).member.burst
     assert burst is not None
-    assert burst.burst_rate * catalog.device(one).stripes == 12000
+    assert burst.burst_rate * catalog.device(one, RDS).stripes == 12000
     assert catalog.burst_seconds(one) == pytest.approx(5_400_000 / (3000 - 300))
 
 
@@ -150,7 +150,7 @@ def test_an_rds_instance_has_the_caps_of_its_ec2_type(catalog: Catalog) -> None:
 @given(gib=st.integers(400, 65536), iops=st.integers(12000, 64000))
 def test_the_members_of_a_stripe_are_the_whole(gib: int, iops: int) -> None:
     catalog, one = load(), volume("rds-gp3", gib, iops)
-    device = catalog.device(one)
+    device = catalog.device(one, RDS)
     assert device.iops == pytest.approx(iops)
     assert device.size_bytes == gib * GIB
     assert device.member.iops == pytest.approx(iops / 4)
@@ -177,7 +177,7 @@ def test_the_members_of_a_stripe_are_the_whole(gib: int, iops: int) -> None:
 def test_limits_of_the_other_clouds(
     catalog: Catalog, one: Volume, iops: float, mibps: float
 ) -> None:
-    device = catalog.device(one)
+    device = catalog.device(one, RDS)
     assert device.iops == pytest.approx(iops)
     assert device.bytes_per_second == pytest.approx(mibps * MIB)
 

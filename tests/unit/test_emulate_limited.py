@@ -15,7 +15,7 @@ from test_emulate_statistics import BUSY, NOTHING, sampled
 from pgstow import catalog
 from pgstow.cli import demo, demo_loop, demo_place, emulate_limited
 from pgstow.cli.bench_volumes import EmulatedVolumes
-from pgstow.model import Measurement, Volume
+from pgstow.model import HostSpec, Measurement, Volume
 from pgstow.units import GIB, Bytes
 from pgstow.verification.experiments import LIMITED_BY_EMULATOR
 from pgstow.workspace import Workspace
@@ -126,7 +126,9 @@ def test_a_trial_begins_with_the_credits_of_its_layout(monkeypatch: pytest.Monke
         for name, credits in layout_credits.items()
     ]
     volumes.append(Volume("gp3", "gp3", Bytes(100 * GIB), "/gp3"))
-    found = [SimpleNamespace(name=one.name, device=rules.device(one)) for one in volumes]
+    found = [
+        SimpleNamespace(name=one.name, device=rules.device(one, HostSpec())) for one in volumes
+    ]
     credits = dict.fromkeys(layout_credits, 0.7)  # what loading left
     limits = [False]
 

@@ -95,7 +95,7 @@ def test_burst_credits_say_whether_they_pay_for_all() -> None:
     assert "and 1 more treatment" in whole.message and "burst_credits = 0" in whole.remedy
 
 
-GP2 = load().device(DATA)  # 300 operations a second, and a burst of 3,000
+GP2 = load().device(DATA, HostSpec())  # 300 operations a second, and a burst of 3,000
 
 
 def asked(iops: float, mib_per_s: float = 1.0) -> tuple[Trial, ...]:
@@ -125,7 +125,10 @@ def test_burst_credits_by_what_was_measured(credits: float, iops: float, is_trap
 def test_a_hard_disk_counts_each_operation_as_a_unit() -> None:
     disk = Volume("data", "st1", Bytes(2048 * GIB), "/mnt/data")  # 80 MiB/s
     designed = design(layout=replace(LAYOUT, volumes=(disk,)))
-    known: dict[str, Any] = {"burst_s": {disk: 5000.0}, "devices": {disk: load().device(disk)}}
+    known: dict[str, Any] = {
+        "burst_s": {disk: 5000.0},
+        "devices": {disk: load().device(disk, LAYOUT.host)},
+    }
     assert "burst-credits" in codes(designed, asked(110.0), **known)
     assert "burst-credits" not in codes(designed, asked(60.0), **known)
 

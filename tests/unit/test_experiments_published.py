@@ -43,7 +43,7 @@ def test_each_can_be_made_and_bought(name: str, profile: str) -> None:
     for treatment in experiment.treatments:
         assert treatment.layout is not None
         for volume in treatment.layout.volumes:
-            assert load().device(volume).stripes == volume.stripes
+            assert load().device(volume, treatment.layout.host).stripes == volume.stripes
         price = load().layout_price(treatment.layout).usd_month
         assert price is not None
 
@@ -85,7 +85,7 @@ def test_striping_has_the_documents_cap_at_a_tenth() -> None:
     small = by_name["query key, instance small, chunk 64KiB, stripes 16"].layout
     assert small is not None
     cap = load().host_cap(small.host).iops
-    member = load().limits(small.volume("data"))[0]
+    member = load().device(small.volume("data"), small.host).member.iops
     assert cap is not None
     assert member is not None
     assert cap / member == pytest.approx(20000 / 3000, rel=0.01)

@@ -30,7 +30,8 @@ GP2_CREDITS = 5.4e6
 
 
 def device(type_name: str, size: int, name: str = "data", stripes: int = 1) -> Device:
-    return catalog.load().device(Volume(name, type_name, Bytes(size), f"/{name}", stripes=stripes))
+    volume = Volume(name, type_name, Bytes(size), f"/{name}", stripes=stripes)
+    return catalog.load().device(volume, HostSpec())
 
 
 def plan(*phases: LoadPhase, seconds: float, request: int = 8192, **load: object) -> LoadPlan:

@@ -392,13 +392,15 @@ def with_latency(text: str) -> str:
 
 
 def test_a_measured_latency_reaches_the_device_model() -> None:
-    volume = parse_layout(with_latency(LATENCY), "layout.toml").volume("data")
-    device, of_type = load().device(volume).member, load().device(replace(volume, latency=None))
+    layout = parse_layout(with_latency(LATENCY), "layout.toml")
+    volume = layout.volume("data")
+    device = load().device(volume, layout.host).member
+    of_type = load().device(replace(volume, latency=None), layout.host)
     assert (device.latency.read_us_p50, device.latency.read_us_p99) == (640, 1300.5)
     assert device.latency.write_us_p50 == of_type.member.latency.write_us_p50
     assert device.latency.read_us_per_mib == of_type.member.latency.read_us_per_mib
     disk = replace(volume, type="st1", iops=None, throughput=None)
-    assert load().device(disk).member.mechanics is None
+    assert load().device(disk, layout.host).member.mechanics is None
 
 
 def test_a_latency_is_read_from_what_fio_wrote(tmp_path: Path) -> None:

@@ -86,3 +86,23 @@ def test_a_disk_serves_one_request_after_the_other() -> None:
     found = on(layout)
     assert found.binding == "data: arm"
     assert found.tps < on(gp3(3000)).tps / 10
+
+
+def test_an_instances_own_disk_reads_and_writes_at_its_own_figures() -> None:
+    disk = Volume("data", "instance-store", Bytes(50 * GIB), "/mnt/data")
+    host = HostSpec("ec2", "us-east-1", "m6gd.medium")  # 13,438 reads, or 5,625 writes
+    layout = replace(PROFILE.layout, host=host, volumes=(disk,))
+    simulated = predict(PROFILE, layout, CATALOG)
+    (load,) = simulated.volumes
+    assert load.iops_limit == 13_438
+    writes = load.writes * 13_438 / 5_625
+    assert load.utilisation == pytest.approx((load.reads + writes) / 13_438, rel=0.05)
+    found = on(layout, replace(WORK, cores=1))
+    assert dict(found.utilisations)["data: iops"] == pytest.approx(load.utilisation, rel=0.12)
+
+
+def test_an_instances_own_disk_asks_nothing_of_its_storage_cap() -> None:
+    disk = Volume("data", "instance-store", Bytes(50 * GIB), "/mnt/data")
+    host = HostSpec("ec2", "us-east-1", "i3en.large")
+    found = predict(PROFILE, replace(PROFILE.layout, host=host, volumes=(disk,)), CATALOG)
+    assert found.host_utilisation == 0

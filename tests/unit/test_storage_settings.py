@@ -110,7 +110,7 @@ def test_concurrency_is_what_the_volume_has_in_flight() -> None:
     many = found(profile(), fast)
     # 64,000 IOPS × 0.3 ms by Little's law; too near the default of 16 to be noticed
     assert ("extra", "effective_io_concurrency") not in many
-    flight = 64_000 * random_read_us(CATALOG.device(fast.volume("extra"))) / 1e6
+    flight = 64_000 * random_read_us(CATALOG.device(fast.volume("extra"), fast.host)) / 1e6
     assert 16 < flight < 24
     old = found(profile(170005, effective_io_concurrency="1"), fast)
     assert int(old[None, "effective_io_concurrency"].value) == 16
@@ -125,7 +125,9 @@ def test_concurrency_is_never_lowered() -> None:
 @pytest.mark.parametrize("kind", ["gp3", "gp2", "io2", "st1", "sc1"])
 def test_a_page_of_a_scan_is_never_dearer_than_a_random_one(kind: str) -> None:
     iops = Iops(3000) if kind == "io2" else None
-    device = CATALOG.device(Volume("v", kind, Bytes(500 * GIB), "/mnt/v", iops=iops))
+    device = CATALOG.device(
+        Volume("v", kind, Bytes(500 * GIB), "/mnt/v", iops=iops), BASE.layout.host
+    )
     assert sequential_page_us(device) < random_read_us(device)
 
 

@@ -108,7 +108,7 @@ def measured(profile=None):  # type: ignore[no-untyped-def]
         profile or samples.profile(),
         layout,
         rules.layout_price(layout),
-        devices={volume.name: rules.device(volume) for volume in layout.volumes},
+        devices={volume.name: rules.device(volume, layout.host) for volume in layout.volumes},
         volume_prices={volume.name: rules.price(volume, layout.host) for volume in layout.volumes},
         provenance=samples.EMULATED,
     )

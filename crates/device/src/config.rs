@@ -205,6 +205,15 @@ impl DeviceConfig {
 }
 
 impl MemberConfig {
+    /// How many operations of `iops` one write takes the time of.
+    #[must_use]
+    pub fn write_cost(&self) -> f64 {
+        match (self.iops, self.write_iops) {
+            (Some(iops), Some(write_iops)) => iops / write_iops,
+            _ => 1.0,
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.io_unit_bytes == 0 {
             return Err("io_unit_bytes must be positive".into());

@@ -52,7 +52,7 @@ impl Member {
         };
         Self {
             unit_bytes: config.io_unit_bytes,
-            write_cost: write_cost(config),
+            write_cost: config.write_cost(),
             charges_whole_units: charges_whole_units(config),
             operations: limit(BurstKind::Iops, config.iops),
             bytes: limit(BurstKind::Bytes, config.bytes_per_second),
@@ -82,7 +82,7 @@ impl Member {
         self.operations = change(&self.operations, BurstKind::Iops, config.iops);
         self.bytes = change(&self.bytes, BurstKind::Bytes, config.bytes_per_second);
         self.unit_bytes = config.io_unit_bytes;
-        self.write_cost = write_cost(config);
+        self.write_cost = config.write_cost();
         self.charges_whole_units = charges_whole_units(config);
         self.latencies = Latencies::new(&config.latency);
         self.disk = config.mechanics.as_ref().map(|mechanics| match &self.disk {
@@ -293,13 +293,6 @@ impl Latencies {
             _ => (&self.write, self.write_ns_per_byte),
         };
         base.draw_ns(random) + length.saturating_sub(self.base_bytes) as f64 * ns_per_byte
-    }
-}
-
-fn write_cost(config: &MemberConfig) -> f64 {
-    match (config.iops, config.write_iops) {
-        (Some(iops), Some(write_iops)) => iops / write_iops,
-        _ => 1.0,
     }
 }
 

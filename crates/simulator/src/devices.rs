@@ -22,6 +22,7 @@ struct Station {
     writes: u64,
     bytes: u64,
     units: u64, // operations as the limits count them
+    cost: f64,  // the same of its own IOPS, of which a write may take more than one
     read_ns: f64,
     write_ns: f64,
     in_flight_ns: f64, // the integral of operations in flight
@@ -66,6 +67,7 @@ impl Devices {
                 writes: 0,
                 bytes: 0,
                 units: 0,
+                cost: 0.0,
                 read_ns: 0.0,
                 write_ns: 0.0,
                 in_flight_ns: 0.0,
@@ -111,8 +113,13 @@ impl Devices {
 
     /// The shares of the machine's sustained caps on operations and on bytes that were used.
     pub fn host_utilisation(&self) -> (Option<f64>, Option<f64>) {
-        let units: u64 = self.stations.iter().map(|station| station.units).sum();
-        let bytes: u64 = self.stations.iter().map(|station| station.bytes).sum();
+        let network = || {
+            self.stations
+                .iter()
+                .filter(|station| station.config.uses_host_cap)
+        };
+        let units: u64 = network().map(|station| station.units).sum();
+        let bytes: u64 = network().map(|station| station.bytes).sum();
         let share = |done: u64, limit: f64| done as f64 / self.window.seconds() / limit;
         let cap = self.host_config.as_ref();
         (
@@ -135,12 +142,17 @@ impl Station {
         }
         self.bytes += u64::from(operation.length);
         self.units += units;
+        self.cost += units as f64
+            * match operation.kind {
+                OperationKind::Write => self.config.member.write_cost(),
+                _ => 1.0,
+            };
     }
 
     fn result(&self, seconds: f64) -> DeviceResult {
         let mean_ms = |sum_ns: f64, count: u64| (count > 0).then(|| sum_ns / count as f64 / 1e6);
         let stripes = f64::from(self.config.stripes);
-        let share = |done: u64, limit: f64| done as f64 / seconds / (limit * stripes);
+        let share = |done: f64, limit: f64| done / seconds / (limit * stripes);
         let member = &self.config.member;
         DeviceResult {
             name: self.config.name.clone(),
@@ -149,10 +161,10 @@ impl Station {
             bytes_per_s: self.bytes as f64 / seconds,
             read_ms: mean_ms(self.read_ns, self.reads),
             write_ms: mean_ms(self.write_ns, self.writes),
-            iops_utilisation: member.iops.map(|limit| share(self.units, limit)),
+            iops_utilisation: member.iops.map(|limit| share(self.cost, limit)),
             bytes_utilisation: member
                 .bytes_per_second
-                .map(|limit| share(self.bytes, limit)),
+                .map(|limit| share(self.bytes as f64, limit)),
             queue: self.in_flight_ns / (seconds * 1e9),
         }
     }

@@ -21,7 +21,7 @@ from pgstow.catalog.types import (
 )
 from pgstow.model import Device, HostCap, HostSpec, Layout, Price, UserError, Volume, Warning
 from pgstow.rules import VolumeRules
-from pgstow.units import Bytes, BytesPerSecond, Iops
+from pgstow.units import Bytes
 
 
 def close_matches(name: str, names: Iterable[str], command: str) -> str:
@@ -94,22 +94,14 @@ class Catalog:
         """A warning where prices or instances are older than 6 months on that day."""
         return ageing(self, today, platform, region)
 
-    def limits(self, volume: Volume) -> tuple[Iops | None, BytesPerSecond | None]:
-        """Sustained IOPS and bytes per second of ONE member; None: no limit."""
-        kind = self.volume_type(volume.type)
-        iops, rate = limits.member_iops(kind, volume), limits.member_throughput(kind, volume)
-        return (
-            None if iops is None else Iops(iops),
-            None if rate is None else BytesPerSecond(rate),
-        )
-
-    def device(self, volume: Volume, host: HostSpec | None = None) -> Device:
+    def device(self, volume: Volume, host: HostSpec) -> Device:
         """The volume as the device model takes it; an instance's own disk as on its instance."""
         kind = self.volume_type(volume.type)
         found = limits.device(kind, volume)
-        speed = None if host is None else self.disk_speed(host)
-        instance = None if host is None else self.host_instance(host)
-        if not kind.is_ephemeral or volume.iops is not None or speed is None or instance is None:
+        if not kind.is_ephemeral or volume.iops is not None:
+            return found
+        speed, instance = self.disk_speed(host), self.host_instance(host)
+        if speed is None or instance is None:
             return found
         reads, writes = speed.read_iops / instance.disks, speed.write_iops / instance.disks
         return replace(found, member=replace(found.member, iops=reads, write_iops=writes))
@@ -151,7 +143,7 @@ class Catalog:
 
     def effective_limits(self, volume: Volume, host: HostSpec) -> EffectiveLimits:
         """What a volume can do on a host, and what sets each limit."""
-        return effective_limits(self.device(volume), self.host_cap(host))
+        return effective_limits(self.device(volume, host), self.host_cap(host))
 
     def cores(self, host: HostSpec) -> int | None:
         """The host's virtual CPUs; None: not known."""

@@ -24,7 +24,9 @@ def warnings_of(
             volume: rules.burst_seconds(volume) for layout in layouts for volume in layout.volumes
         },
         instance_burst_s={layout.host: rules.host_burst_seconds(layout.host) for layout in layouts},
-        devices={volume: rules.device(volume) for one in layouts for volume in one.volumes},
+        devices={
+            volume: rules.device(volume, one.host) for one in layouts for volume in one.volumes
+        },
         caps={layout.host: rules.host_cap(layout.host) for layout in layouts},
         memory_bytes=cpu.memory_bytes() if is_here else None,
     )

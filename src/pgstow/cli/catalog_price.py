@@ -63,7 +63,7 @@ def price_volume(
     if json:
         print_json(_price_answer(catalog, volume, price, host))
         return
-    _print_price(catalog, volume, price)
+    _print_price(catalog, volume, price, host)
     if instance is not None:
         console().print(_limits_table(catalog, volume, host))
         console().print(
@@ -132,7 +132,7 @@ def _volume(
 def _price_answer(
     catalog: "Catalog", volume: "Volume", price: "Price", host: "HostSpec"
 ) -> dict[str, Any]:
-    device = catalog.device(volume)
+    device = catalog.device(volume, host)
     answer: dict[str, Any] = {
         "type": volume.type,
         "region": host.region,
@@ -149,7 +149,7 @@ def _price_answer(
     return answer
 
 
-def _print_price(catalog: "Catalog", volume: "Volume", price: "Price") -> None:
+def _print_price(catalog: "Catalog", volume: "Volume", price: "Price", host: "HostSpec") -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -163,7 +163,7 @@ def _print_price(catalog: "Catalog", volume: "Volume", price: "Price") -> None:
     total = Text(format_usd(price.usd_month), style="bold")
     table.add_row(Text("a month", style="bold"), total)
     console().print(table)
-    device = catalog.device(volume)
+    device = catalog.device(volume, host)
     iops = "no IOPS limit" if device.iops is None else f"{device.iops:,.0f} IOPS"
     rate = device.bytes_per_second
     text = f"{iops}, {'no throughput limit' if rate is None else format_rate(rate)}"

@@ -78,7 +78,11 @@ def between(
 
     offers = catalog.load()
     present = present_layout(state, wanted, store)
-    devices = [offers.device(volume) for volume in (*present.volumes, *wanted.volumes)]
+    devices = [
+        offers.device(volume, layout.host)
+        for layout in (present, wanted)
+        for volume in layout.volumes
+    ]
     limits = {one.name: migration.VolumeLimits(one.bytes_per_second, one.iops) for one in devices}
     profile = _profile_of(state, store)
     taken = migration.steps(

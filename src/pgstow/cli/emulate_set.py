@@ -104,7 +104,7 @@ def set_volume(
     rules.check(replace(layout, volumes=volumes))  # its warnings are of a placement made up here
     actions, status = emulate.modify(
         wanted,
-        rules.device(wanted),
+        rules.device(wanted, layout.host),
         state_directory=state_dir,
         optimising_s=optimising_s,
         dry_run=dry_run,

@@ -399,6 +399,14 @@ class Device:
         return None if self.member.iops is None else self.member.iops * self.stripes
 
     @property
+    def write_weight(self) -> float:
+        """How many operations of ``iops`` one write counts as."""
+        member = self.member
+        if member.iops is None or member.write_iops is None:
+            return 1.0
+        return member.iops / member.write_iops
+
+    @property
     def bytes_per_second(self) -> float | None:
         """The array's sustained limit."""
         limit = self.member.bytes_per_second

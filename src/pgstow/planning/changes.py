@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from pgstow.model import Layout, Profile, Volume
+from pgstow.model import Layout, Profile
 from pgstow.prediction import places
 from pgstow.prediction.simulation import DeviceCatalog
 from pgstow.units import MIB, format_size
@@ -38,12 +38,12 @@ class Changes:
 def changes(profile: Profile, planned: Layout, catalog: DeviceCatalog) -> Changes:
     """What takes the profile's layout to the planned one."""
     present = profile.layout
-    had = {volume.name: volume for volume in present.volumes}
-    has = {volume.name: volume for volume in planned.volumes}
+    had = [volume.name for volume in present.volumes]
+    has = [volume.name for volume in planned.volumes]
     in_place = tuple(
         (name, text)
-        for name, volume in has.items()
-        if name in had and (text := _difference(had[name], volume, catalog))
+        for name in has
+        if name in had and (text := _difference(present, planned, name, catalog))
     )
     return Changes(
         in_place=in_place,
@@ -53,14 +53,16 @@ def changes(profile: Profile, planned: Layout, catalog: DeviceCatalog) -> Change
     )
 
 
-def _difference(before: Volume, after: Volume, catalog: DeviceCatalog) -> str:
+def _difference(present: Layout, planned: Layout, name: str, catalog: DeviceCatalog) -> str:
     """What of one volume changes, as a person would say it."""
+    before, after = present.volume(name), planned.volume(name)
     parts = []
     if before.type != after.type:
         parts.append(f"type {before.type} to {after.type}")
     if before.size_bytes != after.size_bytes:
         parts.append(f"size {format_size(before.size_bytes)} to {format_size(after.size_bytes)}")
-    old, new = catalog.device(before), catalog.device(after)
+    old = catalog.device(before, present.host)
+    new = catalog.device(after, planned.host)
     if _differ(old.iops, new.iops):
         parts.append(f"IOPS {_figure(old.iops)} to {_figure(new.iops)}")
     old_rate, new_rate = old.bytes_per_second, new.bytes_per_second

@@ -200,7 +200,7 @@ def _by_volume(
     data = layout.volume(layout.postgres.data)
     shown = case.server.setting(name)
     server = _number(shown, default)
-    value, why = wanted(case.catalog.device(data))
+    value, why = wanted(case.catalog.device(data, layout.host))
     source = case.source(chapter)
     if case.is_server_set and differs(value, server):
         yield Setting(name, f"{value:g}", shown, why.format(volume=data.name), source)
@@ -210,7 +210,7 @@ def _by_volume(
         if space.name == DEFAULT_TABLESPACE or not space.relations:
             continue
         own = options.get(space.name, {}).get(name, dict(space.options).get(name))
-        value, why = wanted(case.catalog.device(layout.volume(space.volume)))
+        value, why = wanted(case.catalog.device(layout.volume(space.volume), layout.host))
         if differs(value, _number(own, server)):
             because = why.format(volume=space.volume)
             yield Setting(name, f"{value:g}", own, because, source, space.name)

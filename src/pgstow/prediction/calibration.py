@@ -111,9 +111,9 @@ def neighbours(
     totals = totals_by_volume(workload, layout, relations)
     written = sum(one.writes for one in totals.values())
     wal = layout.volume(layout.postgres.wal)
-    device = catalog.device(wal)
+    device = catalog.device(wal, layout.host)
     limits = [device.bytes_per_second] if device.bytes_per_second else []
-    limits += [device.iops * workload.write_bytes] if device.iops else []
+    limits += [device.iops / device.write_weight * workload.write_bytes] if device.iops else []
     share = totals[wal.name].writes / written if written > 0 else 0.0
     return Neighbours(share, min(limits, default=None))
 

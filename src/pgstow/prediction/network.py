@@ -78,7 +78,7 @@ def estimate(
     placed = _Placed(
         workload,
         layout.postgres.wal,
-        {volume.name: catalog.device(volume) for volume in layout.volumes},
+        {volume.name: catalog.device(volume, layout.host) for volume in layout.volumes},
         totals_by_volume(workload, layout, relations),
         catalog.host_cap(layout.host),
         overhead or HostOverhead(),
@@ -185,13 +185,17 @@ def _asked_of(placed: _Placed, name: str) -> tuple[_Sum, _Sum, _Sum]:
     """Operations as counted, bytes, and seconds of a disk's arm that one volume is asked for."""
     workload, device, total = placed.workload, placed.devices[name], placed.totals[name]
     ahead = float(SEQUENTIAL_READ_BYTES)
-    requests = (
+    reads = (
         (total.reads, workload.read_bytes, False),
         (total.sequential_reads, ahead, True),
+    )
+    writes = (
         (total.writes, workload.write_bytes, False),
         (workload.lazy_wal_writes if name == placed.wal else 0.0, workload.lazy_wal_bytes, True),
     )
-    counted = sum(count * _units(device, size) for count, size, _ in requests)
+    requests = (*reads, *writes)
+    counted = sum(count * _units(device, size) for count, size, _ in reads)
+    counted += device.write_weight * sum(count * _units(device, size) for count, size, _ in writes)
     moved = sum(count * size for count, size, _ in requests)
     arm = sum(
         count * _arm_s(device, size, is_sequential=sequential)
@@ -203,7 +207,7 @@ def _asked_of(placed: _Placed, name: str) -> tuple[_Sum, _Sum, _Sum]:
     moved += workload.wal_bytes * workload.write_fraction
     # A flush writes the page that it ends in again with the next one.
     return (
-        _Sum(counted, _units(device, flush)),
+        _Sum(counted, device.write_weight * _units(device, flush)),
         _Sum(moved, BLOCK_BYTES),
         _Sum(arm, _arm_s(device, flush)),
     )

@@ -189,7 +189,7 @@ def _volume_load(
     device: dict[str, Any], layout: Layout, catalog: PricedCatalog, answer: dict[str, Any]
 ) -> VolumeLoad:
     volume = layout.volume(device["name"])
-    limits = catalog.device(volume)
+    limits = catalog.device(volume, layout.host)
     used = utilisation(device)
     binding = "none"
     if used >= _BUSY:

@@ -19,8 +19,8 @@ _QUEUE_DEPTH = 128  # requests that Linux has under way on a device: nr_requests
 class DeviceCatalog(Protocol):
     """What prediction needs of the catalog."""
 
-    def device(self, volume: Volume) -> Device:
-        """The volume as a device."""
+    def device(self, volume: Volume, host: HostSpec) -> Device:
+        """The volume as a device of that host."""
 
     def host_cap(self, host: HostSpec) -> HostCap:
         """The machine's own cap on storage traffic."""
@@ -39,10 +39,19 @@ def totals_by_volume(
     workload: Workload, layout: Layout, relations: dict[RelationId, Relation]
 ) -> dict[str, VolumeTotals]:
     """Sum the relations' work over the volumes that a layout puts them on."""
-    sums = {volume.name: [0.0, 0.0, 0.0] for volume in layout.volumes}
+    return _totals(workload, layout, _homes(workload, layout, relations))
+
+
+def _homes(workload: Workload, layout: Layout, relations: dict[RelationId, Relation]) -> list[str]:
+    """The volume of each of the workload's relations, in its order."""
     where = places(layout, relations.values())
-    for work in workload.relations:
-        one = sums[where[work.relation].name]
+    return [where[work.relation].name for work in workload.relations]
+
+
+def _totals(workload: Workload, layout: Layout, homes: list[str]) -> dict[str, VolumeTotals]:
+    sums = {volume.name: [0.0, 0.0, 0.0] for volume in layout.volumes}
+    for work, home in zip(workload.relations, homes, strict=True):
+        one = sums[home]
         one[0] += work.reads
         one[1] += work.sequential_reads
         one[2] += work.writes
@@ -98,6 +107,8 @@ def simulate(
     Without a period it runs for as long as enough transactions take.
     """
     index = {volume.name: position for position, volume in enumerate(layout.volumes)}
+    homes = _homes(workload, layout, relations)
+    totals = _totals(workload, layout, homes)
     if period is None:
         tps = workload.transactions_per_second
         length_s = max(2.0, min(60.0, _WANTED_TRANSACTIONS / tps), _LEAST_TRANSACTIONS / tps)
@@ -112,10 +123,11 @@ def simulate(
         "cpu_us": workload.cpu_us,
         "host": asdict(catalog.host_cap(layout.host)),
         "devices": [
-            _as_seen(catalog.device(volume), overhead.read_us) for volume in layout.volumes
+            _as_seen(catalog.device(volume, layout.host), overhead.read_us)
+            for volume in layout.volumes
         ],
-        "reads": _reads(workload, layout, relations, index),
-        "background_writes": _writes(workload, layout, relations, index),
+        "reads": _reads(workload, homes, totals, index),
+        "background_writes": _writes(workload, layout, totals, index),
         "background_depth": _QUEUE_DEPTH,
         "wal": {
             "device": index[layout.postgres.wal],
@@ -158,25 +170,28 @@ def _as_seen(device: Device, read_us: float) -> dict[str, Any]:
 
 def _reads(
     workload: Workload,
-    layout: Layout,
-    relations: dict[RelationId, Relation],
+    homes: list[str],
+    totals: dict[str, VolumeTotals],
     index: dict[str, int],
 ) -> list[dict[str, Any]]:
     """Reads that clients wait for: those of the relations read most each as they are, of which a
     transaction makes as many as its mean allows, the others' as one."""
-    where = places(layout, relations.values())
-    ranked = sorted((one for one in workload.relations if one.reads > 0), key=lambda r: -r.reads)
+    reading = [
+        (one.reads, index[home])
+        for one, home in zip(workload.relations, homes, strict=True)
+        if one.reads > 0
+    ]
+    ranked = sorted(reading, key=lambda one: -one[0])
     size = _sectors(workload.read_bytes)
-    found = []
-    for work in ranked[:_RELATIONS_APART]:
-        device = index[where[work.relation].name]
-        found.append(_source(device, work.reads, size) | {"is_even": True})
+    found = [
+        _source(device, reads, size) | {"is_even": True}
+        for reads, device in ranked[:_RELATIONS_APART]
+    ]
     rest: dict[int, float] = {}
-    for work in ranked[_RELATIONS_APART:]:
-        device = index[where[work.relation].name]
-        rest[device] = rest.get(device, 0.0) + work.reads
+    for reads, device in ranked[_RELATIONS_APART:]:
+        rest[device] = rest.get(device, 0.0) + reads
     found += [_source(device, total, size) for device, total in rest.items()]
-    for name, total in totals_by_volume(workload, layout, relations).items():
+    for name, total in totals.items():
         if total.sequential_reads > 0:
             source = _source(index[name], total.sequential_reads, SEQUENTIAL_READ_BYTES)
             found.append(source | {"sequential": True})
@@ -186,7 +201,7 @@ def _reads(
 def _writes(
     workload: Workload,
     layout: Layout,
-    relations: dict[RelationId, Relation],
+    totals: dict[str, VolumeTotals],
     index: dict[str, int],
 ) -> list[dict[str, Any]]:
     """Writes that nobody waits for, begun together as their writers' *_flush_after say."""
@@ -200,7 +215,7 @@ def _writes(
     return lazy + [
         _source(index[name], total.writes * share, size)
         | {"period_s": 0, "batch": max(1, round(batch / pages))}
-        for name, total in totals_by_volume(workload, layout, relations).items()
+        for name, total in totals.items()
         for share, batch in workload.flush_batches
         if total.writes > 0
     ]

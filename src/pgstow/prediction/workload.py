@@ -73,9 +73,9 @@ class Workload:
 
 def places(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
     """Where a layout puts each relation; what belongs to a table's TOAST lies with the table."""
-    placed = {
-        r: layout.volume(space.volume) for space in layout.tablespaces for r in space.relations
-    }
+    placed: dict[RelationId, Volume] = {}
+    for space in layout.tablespaces:
+        placed |= dict.fromkeys(space.relations, layout.volume(space.volume))
     data = layout.volume(layout.postgres.data)
     return {relation.id: placed.get(relation.owner, data) for relation in relations}
 

@@ -1,7 +1,7 @@
 """The rows that run on the virtual clock: how long gp2's credits last, and what comes then."""
 
 from pgstow import catalog
-from pgstow.model import LoadPhase, LoadPlan, SyntheticLoad, Volume
+from pgstow.model import HostSpec, LoadPhase, LoadPlan, SyntheticLoad, Volume
 from pgstow.prediction.forecast import forecast
 from pgstow.units import GIB, Bytes, Seconds
 
@@ -14,7 +14,7 @@ def gp2_burst() -> tuple[float, float]:
     volume = Volume("gp2", "gp2", Bytes(100 * GIB), "/gp2")
     load = SyntheticLoad("gp2", (LoadPhase(_HOUR, iops=3000),), arrivals="constant", credits=1.0)
     plan = LoadPlan((load,), duration_s=_HOUR, interval_s=_INTERVAL)
-    (answer,) = forecast(plan, [catalog.load().device(volume)], None).volumes
+    (answer,) = forecast(plan, [catalog.load().device(volume, HostSpec())], None).volumes
     empty_s = answer.credits_first_empty_s
     assert empty_s is not None, "credits of 2,000 seconds last an hour"
     series = answer.series

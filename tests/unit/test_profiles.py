@@ -1,6 +1,5 @@
 """Profiles in the workspace: named, listed, chosen, merged; and which are before and after."""
 
-import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,9 +20,18 @@ from pgstow.cli.observe import _relations
 from pgstow.cli.output import console
 from pgstow.cli.verify import expected
 from pgstow.layout_file import format_layout, read_layout
-from pgstow.model import Profile, Rate, Step, UserError
+from pgstow.model import (
+    HostSpec,
+    Layout,
+    Placement,
+    Profile,
+    Rate,
+    Step,
+    UserError,
+    Volume,
+)
 from pgstow.observe.merging import mean_of_all, rate_of_all
-from pgstow.units import BytesPerSecond, Iops
+from pgstow.units import GIB, Bytes, BytesPerSecond, Iops
 from pgstow.workspace import Workspace
 
 TOLD = "2026-11-20T12:00:00+00:00"
@@ -266,11 +274,21 @@ def test_equal_layouts_are_one_however_their_numbers_are_written(tmp_path: Path)
     assert layout_digest(one) == layout_digest(same)
     more = replace(volume, iops=Iops(6001.0))
     assert layout_digest(one) != layout_digest(replace(one, volumes=(more, *one.volumes[1:])))
-    # What was read from a file keeps the digest that journals already have of it.
-    file = tmp_path / "layout.toml"
-    file.write_text(format_layout(one))
-    read = read_layout(file)
-    assert layout_digest(read) == hashlib.sha256(repr(read).encode()).hexdigest()
+    assert layout_digest(read_layout(_written(tmp_path, one))) == layout_digest(one)
+    assert layout_digest(replace(one, volumes=one.volumes[::-1])) == layout_digest(one)
+
+
+def _written(directory: Path, layout: Layout) -> Path:
+    file = directory / "layout.toml"
+    file.write_text(format_layout(layout))
+    return file
+
+
+def test_the_digest_of_a_layout_is_the_one_that_journals_have() -> None:
+    host = HostSpec("ec2", "us-east-1", "r6i.large")
+    volume = Volume("data", "gp3", Bytes(20 * GIB), "/mnt/data", iops=Iops(6000))
+    layout = Layout(host, (volume,), Placement("data", "data"))
+    assert layout_digest(layout) == "f583acacc9d6f462a54e8a2c662f622234e82360794ee4eee9bbb69995101e45"
 
 
 def test_diff_says_which_volumes_are_not_as_they_were_observed() -> None:

@@ -76,14 +76,18 @@ def apply(
 
 
 def layout_digest(wanted: "Layout") -> str:
-    """What says that two runs want the same: of the layout as its file would be read.
+    """What says that two runs want the same; journals have it, and a later pgstow compares it.
 
-    So a plan's 6000 IOPS are those of the file that it was written to, which are 6000.0.
+    It is of what the layout's file says, so neither how a number was written nor a field that was
+    added since and is as it was before makes another of it.
     """
-    from pgstow.layout_file import format_layout, parse_layout
+    import tomllib
+    from json import dumps
 
-    read = parse_layout(format_layout(wanted), "layout")
-    return hashlib.sha256(repr(read).encode()).hexdigest()
+    from pgstow.layout_file import format_layout
+
+    said = dumps(tomllib.loads(format_layout(wanted)), sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _apply(

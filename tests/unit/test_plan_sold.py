@@ -15,7 +15,7 @@ from pgstow.planning.candidates import candidates, shape_of
 from pgstow.planning.managed import managed_candidates
 from pgstow.planning.pins import Pins
 from pgstow.planning.placement import BYTES, GIB, IOPS, USES, Singles, place
-from pgstow.planning.placement.sizing import sizes
+from pgstow.planning.placement.sizing import COLUMNS_OF_SHAPE, UseRows, sizes, sizing
 from pgstow.planning.problem import Bought, Solution
 from pgstow.planning.shapes import Shape
 from pgstow.units import GIB as BYTES_OF_GIB
@@ -148,3 +148,26 @@ def test_a_kept_log_volume_is_as_fast_as_its_layout_says() -> None:
     (one,) = (shape for shape in shapes if shape.is_for_wal)
     assert one.existing == log
     assert (one.write_us, one.write_us_p99) == pytest.approx((6000, 6000))
+
+
+@pytest.mark.parametrize(
+    ("gib", "iops", "variables"),
+    [
+        (0.0, 0.0, 3 * COLUMNS_OF_SHAPE),  # one piece under 6 GiB, one over; the shape's are sums
+        (2.0, 100.0, 3 * COLUMNS_OF_SHAPE),
+        (2.0, 4000.0, COLUMNS_OF_SHAPE),  # more than the smaller piece has
+        (20.0, 100.0, COLUMNS_OF_SHAPE),  # in the larger piece is all that is sold of so many GiB
+    ],
+)
+def test_of_what_is_sold_only_what_can_be_chosen_stays(
+    gib: float, iops: float, variables: int
+) -> None:
+    kind = CATALOG.volume_type("gp3")
+    shape = shape_of(kind, CATALOG.rules("gp3", PRESENT.host)[0], 1, None)
+    assert shape is not None
+    given = samples.problem(1, 1, 1, single=False)
+    problem = replace(given, shapes=(shape,))
+    there = _load(gib, iops, 10.0 * bool(iops))[None]
+    nothing = np.zeros((1, USES))
+    made = sizing(problem, UseRows(1, linked=False), there, nothing, integer=True)
+    assert len(made.cost) == variables

@@ -205,8 +205,7 @@ def moved_gib(problem: PlacementProblem, placed: Placed) -> float:
     return float(items.demand[moves, 0].sum()) + float(others.sum())
 
 
-def untied_usd(problem: PlacementProblem, placed: Placed) -> float:
-    """The price of an answer of ``tied(problem)`` as ``problem`` has it."""
+def ties_usd(problem: PlacementProblem, placed: Placed) -> float:
+    """How much dearer ``tied(problem)`` has an answer than ``problem``."""
     new = sum(problem.shapes[one.shape].existing is None for one in placed.volumes)
-    extra = TIE_USD_PER_GIB * moved_gib(problem, placed)
-    return placed.usd_month - extra - new * TIE_USD_PER_VOLUME
+    return TIE_USD_PER_GIB * moved_gib(problem, placed) + new * TIE_USD_PER_VOLUME

@@ -8,6 +8,7 @@ that :class:`UseRows` names; the rules follow.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import highspy
 import numpy as np
@@ -155,7 +156,7 @@ def sizing(
     """
     programme = Programme()
     every = [
-        _fitting(list(_offers(shape, problem)), shape, base[c] / problem.used)
+        _fitting(list(_offers(shape, problem)), shape, base[c], problem)
         for c, shape in enumerate(problem.shapes)
     ]
     for shape, offers in zip(problem.shapes, every, strict=True):
@@ -193,17 +194,46 @@ def _offers(shape: Shape, problem: PlacementProblem) -> Iterator[_Offer]:
                 yield _Offer(same, room)
 
 
-def _fitting(offers: list[_Offer], shape: Shape, there: Floats) -> list[_Offer]:
-    """Those that can bear the IOPS and throughput that are there already; all where none can."""
-    if len(offers) < 2 or not there[[IOPS, BYTES]].any():
+def _fitting(
+    offers: list[_Offer], shape: Shape, there: Floats, problem: PlacementProblem
+) -> list[_Offer]:
+    """Those that can bear what is there already, without those that others hold; all if none."""
+    if len(offers) < 2 or not there.any():
         return offers
     members = shape.stripes
-    asked = Asked(0.0, there[IOPS] * 1000 / members, there[BYTES] * MIB / members)
+    used = there / problem.used
+    asked = Asked(0.0, used[IOPS] * 1000 / members, used[BYTES] * MIB / members)
     least = shape.rules.least(asked, is_whole=False)
     if least is None:
         return offers
     able = [one for one in offers if one.piece.max_iops >= least.iops * (1 - _ROUNDING)]
-    return able or offers
+    gib = there[GIB] / (1 - problem.free_space) / members
+    left = [
+        one for one in able if not any(_holds(other, one, gib) for other in able if other != one)
+    ]
+    return left or able or offers
+
+
+def _holds(larger: _Offer, other: _Offer, gib: float) -> bool:
+    """Whether all that is sold in the other of so many GiB or more is sold in the larger one."""
+    a, b = larger.piece, other.piece
+    low, high = max(gib, b.min_gib), b.max_gib
+    ranges = (
+        (a.min_gib, low, high, a.max_gib),
+        (a.min_iops, b.min_iops, b.max_iops, a.max_iops),
+        (a.min_mibps, b.min_mibps, b.max_mibps, a.max_mibps),
+    )
+    corners = list(product((low, high), (b.min_iops, b.max_iops), (b.min_mibps, b.max_mibps)))
+    return (
+        not larger.room_gib
+        and not other.room_gib
+        and a.usd_month == b.usd_month
+        and all(w <= x and y <= z for w, x, y, z in ranges)
+        and all(
+            bound in b.bounds or all(bound.at(*corner) >= 0 for corner in corners)
+            for bound in a.bounds
+        )
+    )
 
 
 def _new_usd(shape: Shape, problem: PlacementProblem) -> float:

@@ -22,7 +22,7 @@ from pgstow.planning.placement.problem import (
     PlacementProblem,
     moved_gib,
     tied,
-    untied_usd,
+    ties_usd,
 )
 
 _EXACT_MAX = 2_500  # units × shapes that HiGHS is given whole
@@ -48,22 +48,22 @@ def place(
     """
     if is_small(problem, exact_max):
         return place_exactly(problem, gap or 0.0, seconds_max, breaks_ties=breaks_ties)
-    found = _searched(problem, gap or _GAP)
     # in placement.moving what moves has a price already
-    is_done = problem.move_usd_per_gib > 0 or not breaks_ties
-    if is_done or isinstance(found, Missing) or not _has_ties(problem, found):
-        return found
-    other = _searched(tied(problem), gap or _GAP)
-    if isinstance(other, Missing):
-        return found
-    usd = untied_usd(problem, other)
-    if usd > _about(found.usd_month):
-        return found
-    return replace(other, usd_month=usd, bound_usd=min(found.bound_usd, usd))
+    if problem.move_usd_per_gib > 0 or not breaks_ties:
+        return _searched(problem, gap or _GAP)
+    # ties count from the start, as without them the search tries many volumes for one; the bound
+    # is that of the price alone, and where the answer is near it, nothing more is looked for
+    first = _searched(tied(problem), gap or _GAP)
+    if isinstance(first, Missing):
+        return first
+    usd = first.usd_month - ties_usd(problem, first)
+    return _searched(problem, gap or _GAP, replace(first, usd_month=usd))
 
 
-def _searched(problem: PlacementProblem, gap: float) -> Placed | Missing:
-    search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX)
+def _searched(
+    problem: PlacementProblem, gap: float, known: Placed | None = None
+) -> Placed | Missing:
+    search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX, known)
     bound = search.run()
     if search.best is not None:
         return replace(search.best, bound_usd=min(bound, search.best.usd_month))
@@ -162,7 +162,7 @@ def place_exactly(
     if isinstance(other, Missing):
         return first
     second = _placed(other, items.count)
-    usd = untied_usd(problem, second)
+    usd = second.usd_month - ties_usd(problem, second)
     return replace(second, usd_month=usd, bound_usd=min(found.bound_usd, usd))
 
 

@@ -243,8 +243,7 @@ fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, Str
         Arrivals::Recorded(0)
     };
     let last_ns = requests[requests.len() - 1].received_ns - begin_ns;
-    let sample_ns = (last_ns / CREDIT_SAMPLES as u64).max(1);
-    let mut next_sample_ns = 0;
+    let mut sampling = Sampling::over(last_ns);
     let (mut recorded_end_ns, mut replayed_end_ns) = (0, 0);
     let mut count = 0;
     while let Some((now_ns, index)) = arrivals.next(requests) {
@@ -253,12 +252,7 @@ fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, Str
             go_on()?;
         }
         count += 1;
-        while next_sample_ns <= now_ns {
-            stations
-                .iter_mut()
-                .for_each(|station| station.sample(next_sample_ns));
-            next_sample_ns += sample_ns;
-        }
+        sampling.until(now_ns, &mut stations);
         let station = &mut stations[request.device];
         let done_ns = station.submit(&mut host, now_ns, request, config.compensation);
         let way_ns = config.compensation.of_ns(request.operation.kind);
@@ -276,6 +270,39 @@ fn run(config: &Config, requests: &[Request], go_on: GoOn) -> Result<Output, Str
             .map(|station| station.output(ends_ns))
             .collect(),
     })
+}
+
+/// When credits are looked at: about as often however much longer than the recording it takes, as
+/// a closed loop against slower devices does.
+struct Sampling {
+    next_ns: u64,
+    every_ns: u64,
+    taken: usize,
+}
+
+impl Sampling {
+    fn over(recorded_ns: u64) -> Self {
+        Self {
+            next_ns: 0,
+            every_ns: (recorded_ns / CREDIT_SAMPLES as u64).max(1),
+            taken: 0,
+        }
+    }
+
+    fn until(&mut self, now_ns: u64, stations: &mut [Station]) {
+        while self.next_ns <= now_ns {
+            for station in stations.iter_mut() {
+                station.sample(self.next_ns);
+            }
+            self.taken += 1;
+            self.next_ns = self.next_ns.saturating_add(self.every_ns);
+            if self.taken == 2 * CREDIT_SAMPLES {
+                stations.iter_mut().for_each(Station::forget_every_other);
+                self.taken /= 2;
+                self.every_ns = self.every_ns.saturating_mul(2);
+            }
+        }
+    }
 }
 
 /// When requests come, from the first one on.
@@ -380,6 +407,14 @@ impl Station {
         if let Some(left) = credits_percent(&self.volume, now_ns, (0.0, 0.0)) {
             self.credits.push((now_ns as f64 / 1e9, left));
         }
+    }
+
+    fn forget_every_other(&mut self) {
+        let mut number = 0;
+        self.credits.retain(|_| {
+            number += 1;
+            number % 2 == 1
+        });
     }
 
     fn output(&mut self, (recorded_end_ns, replayed_end_ns): (u64, u64)) -> VolumeOutput {

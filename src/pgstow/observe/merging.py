@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
+from typing import TypeVar
 
 from pgstow.model.errors import UserError
 from pgstow.model.profile import (
@@ -24,6 +25,7 @@ from pgstow.model.provenance import Rate
 from pgstow.model.storage import Layout, RelationId
 
 _NOTHING = Rate(0.0, 0.0, 0)
+T = TypeVar("T")
 
 
 def merged(profiles: Sequence[Profile]) -> Profile:
@@ -85,6 +87,17 @@ def mean_of_all(values: Sequence[float | None], weights: Sequence[float]) -> flo
     if total <= 0 or any(value is None for value, _ in counted):
         return None
     return sum((value or 0.0) * weight for value, weight in counted) / total
+
+
+def _mean_time(
+    seen: Sequence[T | None],
+    seconds: Sequence[float],
+    time: Callable[[T], float | None],
+    count: Callable[[T], Rate],
+) -> float | None:
+    """How long one of many events took, over the periods in which they were seen."""
+    pairs = [(one, s) for one, s in zip(seen, seconds, strict=True) if one is not None]
+    return mean_of_all([time(one) for one, _ in pairs], [count(one).mean * s for one, s in pairs])
 
 
 def _check(ordered: Sequence[Profile]) -> None:
@@ -165,19 +178,14 @@ def _activity(
 def _wal(
     ordered: Sequence[Profile], together: Callable[[Callable[[Profile], Rate]], Rate]
 ) -> WalDemand:
+    demands, seconds = [one.wal for one in ordered], [one.seconds for one in ordered]
     return WalDemand(
         bytes=together(lambda p: p.wal.bytes),
         writes=together(lambda p: p.wal.writes),
         syncs=together(lambda p: p.wal.syncs),
         full_page_images=together(lambda p: p.wal.full_page_images),
-        sync_us=mean_of_all(
-            [one.wal.sync_us for one in ordered],
-            [one.wal.syncs.mean * one.seconds for one in ordered],
-        ),
-        write_us=mean_of_all(
-            [one.wal.write_us for one in ordered],
-            [one.wal.writes.mean * one.seconds for one in ordered],
-        ),
+        sync_us=_mean_time(demands, seconds, lambda w: w.sync_us, lambda w: w.syncs),
+        write_us=_mean_time(demands, seconds, lambda w: w.write_us, lambda w: w.writes),
     )
 
 
@@ -217,12 +225,6 @@ def _device(
     def rates(read: Callable[[DeviceTraffic], Rate]) -> Rate:
         return rate_of_all([read(one) if one else _NOTHING for one in seen], seconds)
 
-    def mean_ms(
-        time: Callable[[DeviceTraffic], float | None], count: Callable[[DeviceTraffic], Rate]
-    ) -> float | None:
-        pairs = [(one, s) for one, s in zip(seen, seconds, strict=True) if one is not None]
-        return mean_of_all([time(one) for one, _ in pairs], [count(o).mean * s for o, s in pairs])
-
     is_flushed = all(one is None or one.flushes is not None for one in seen)
     return DeviceTraffic(
         device=name,
@@ -231,8 +233,8 @@ def _device(
         writes=rates(lambda d: d.writes),
         read_bytes=rates(lambda d: d.read_bytes),
         write_bytes=rates(lambda d: d.write_bytes),
-        read_ms=mean_ms(lambda d: d.read_ms, lambda d: d.reads),
-        write_ms=mean_ms(lambda d: d.write_ms, lambda d: d.writes),
+        read_ms=_mean_time(seen, seconds, lambda d: d.read_ms, lambda d: d.reads),
+        write_ms=_mean_time(seen, seconds, lambda d: d.write_ms, lambda d: d.writes),
         queue=rates(lambda d: d.queue),
         flushes=rates(lambda d: d.flushes or _NOTHING) if is_flushed else None,
     )

@@ -229,16 +229,38 @@ def test_larger_data_are_expected_to_be_larger(maker: str, scale: int) -> None:
 
 
 def test_a_base_that_nobody_uses_gives_way_to_one_that_needs_the_room(open_directory: Path) -> None:
-    for name in ("aaaa", "bbbb", "cccc.draft"):
+    free, used, draft = "a" * 16, "b" * 16, "c" * 16 + ".draft"
+    for name in (free, used, draft):
         (open_directory / name).mkdir()
+        (open_directory / name / "pgstow-base").touch()
+    (open_directory / ("e" * 16)).mkdir()  # killed before it was marked
+    theirs = ("somebody's", "f" * 16, "f" * 16 + ".draft")
+    for name in theirs:
+        (open_directory / name).mkdir()
+        (open_directory / name / "precious").touch()
     store = BaseStore(open_directory)
     with (
-        locks.locked(open_directory / "bbbb.lock", waiting=lambda: None, shared=True),
-        pytest.raises(UserError, match="too little disk"),
+        locks.locked(open_directory / f"{used}.lock", waiting=lambda: None, shared=True),
+        pytest.raises(UserError, match="too little disk") as refused,
         store.held(_wanted(10**7), _never, Conduct()),
     ):
         pass
-    assert {path.name for path in open_directory.iterdir() if path.is_dir()} == {"bbbb"}
+    left = {path.name for path in open_directory.iterdir() if path.is_dir()}
+    assert left == {used, *theirs}
+    assert all((open_directory / name / "precious").exists() for name in theirs)
+    assert all(name in refused.value.message for name in theirs)
+
+
+def test_a_draft_that_somebody_else_put_there_is_named_and_left(open_directory: Path) -> None:
+    draft = open_directory / f"{_wanted(1).digest}.draft"
+    draft.mkdir()
+    (draft / "precious").touch()
+    with (
+        pytest.raises(UserError, match=rf"{draft.name} is in the way"),
+        BaseStore(open_directory).held(_wanted(1), _never, Conduct()),
+    ):
+        pass
+    assert (draft / "precious").exists()
 
 
 def test_kept_data_are_cleared_but_for_what_is_used_and_what_is_no_base(
@@ -250,6 +272,8 @@ def test_kept_data_are_cleared_but_for_what_is_used_and_what_is_no_base(
     for name in (whole, used, draft, "somebody's"):
         (place / name / "data").mkdir(parents=True)
         (place / name / "data" / "file").write_bytes(bytes(1000))
+    for name in (used, draft):
+        (place / name / "pgstow-base").touch()
     contents = {"data": {"maker": "pgbench", "scale": 7}}
     (place / whole / "base.json").write_text(json.dumps(contents))
     (place / ("d" * 16)).symlink_to(place / "somebody's")
@@ -267,6 +291,7 @@ def test_kept_data_are_cleared_but_for_what_is_used_and_what_is_no_base(
         shown = CliRunner().invoke(app, ["bench", "clear", "--dry-run"]).output
         assert "would remove: pgbench at scale 7" in shown and "in use, stays" in shown
         did = cleared()
+    assert would["strangers"] == [str(place / ("d" * 16)), str(place / "somebody's")]
     assert would["bases"] == did["bases"] and would["freed_bytes"] == did["freed_bytes"] > 2000
     assert [one["in_use"] for one in did["bases"]] == [False, True, False]
     left = {path.name for path in place.iterdir() if path.is_dir()}

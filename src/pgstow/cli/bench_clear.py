@@ -19,10 +19,11 @@ def clear(*, dry_run: options.DryRun = False, json: options.Json = False) -> Non
 
     store = BaseStore(default_cache_directory())
     found = store.clear(dry_run=dry_run)
+    strangers = [str(path) for path in store.strangers()]
     freed_bytes = sum(one.size_bytes for one in found if not one.in_use)
     if json:
         answer = {"directory": str(store.directory), "is_dry_run": dry_run, "bases": found}
-        output.print_json({**answer, "freed_bytes": freed_bytes})
+        output.print_json({**answer, "freed_bytes": freed_bytes, "strangers": strangers})
         return
     console = output.console()
     verb = "would remove" if dry_run else "removed"
@@ -30,6 +31,8 @@ def clear(*, dry_run: options.DryRun = False, json: options.Json = False) -> Non
         said = "in use, stays" if one.in_use else verb
         line = f"{said}: {one.name}, {format_size(one.size_bytes)}, {one.directory}"
         console.print(shown(line), markup=False, soft_wrap=True)
+    for name in strangers:
+        console.print(shown(f"not pgstow's, stays: {name}"), markup=False, soft_wrap=True)
     total = f"{verb} {format_size(freed_bytes)} in {store.directory}" if found else ""
     text = total or f"no loaded data are kept in {store.directory}"
     console.print(shown(text), markup=False, soft_wrap=True)

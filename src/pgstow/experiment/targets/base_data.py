@@ -31,8 +31,11 @@ from pgstow.units import GIB, MIB, format_size
 DATABASE = "bench"
 FORMAT = 1  # of what a base is: another number makes all bases anew
 _CONTENTS = "base.json"
+_MARK = "pgstow-base"  # in each base from its beginning: what has none is somebody else's
 _SPACES = "tablespaces"
 _BASE_NAME = r"[0-9a-f]{16}(\.draft)?"  # of a directory: a digest, whole or being made
+_UNFINISHED = "not finished"
+_NAMED_MAX = 5
 _COPY_TIMEOUT_S = 3600.0
 _WAL_ROOM_BYTES = 2 * GIB  # what loading needs for a while, beside the data
 _LOADING = LOAD_SETTINGS | {"max_wal_size": "1GB", "max_connections": "100"}
@@ -128,6 +131,11 @@ class BaseStore:
         """Whether a base is still to be made."""
         return self._find(wanted) is None
 
+    def strangers(self) -> tuple[Path, ...]:
+        """Directories beside the bases that pgstow did not make."""
+        found = sorted(self.directory.iterdir()) if self.directory.is_dir() else []
+        return tuple(path for path in found if path.is_dir() and not _is_base(path))
+
     def clear(self, *, dry_run: bool = False) -> tuple[KeptBase, ...]:
         """Remove every base, or say which would be; those in use, and what is no base, stay."""
         if not self.directory.is_dir():
@@ -135,7 +143,7 @@ class BaseStore:
         self._refuse_others()
         found = []
         for path in sorted(self.directory.iterdir()):
-            if not re.fullmatch(_BASE_NAME, path.name) or path.is_symlink() or not path.is_dir():
+            if not _is_base(path):
                 continue
             size_bytes, name = directories.tree_bytes(path), _name_of(path)
             lock = path.with_suffix(".lock")
@@ -186,6 +194,8 @@ class BaseStore:
 
     def _make(self, wanted: Wanted, load: Load, conduct: Conduct) -> None:
         draft = self.directory / f"{wanted.digest}.draft"
+        if os.path.lexists(draft) and not _is_base(draft):
+            raise UserError(f"{draft} is in the way, and not what pgstow made", "move it away")
         _remove(draft)
         try:
             if wanted.spaces:
@@ -202,12 +212,13 @@ class BaseStore:
                 self._load(draft, wanted, load, conduct)
             self._complete(draft, wanted, conduct)
         except BaseException:
-            _remove(draft)
+            if _is_base(draft):
+                _remove(draft)
             raise
 
     def _make_room(self, needed_bytes: int, wanted: Wanted) -> None:
         """Refuse where the data will not fit; bases that nobody uses give way, oldest first."""
-        entries = [path for path in self.directory.iterdir() if path.is_dir()]
+        entries = [path for path in self.directory.iterdir() if _is_base(path)]
         for path in sorted(entries, key=lambda path: path.stat().st_mtime):
             if self._free_bytes() >= needed_bytes:
                 return
@@ -215,9 +226,11 @@ class BaseStore:
                 if is_unused:
                     _remove(path)
         if (free_bytes := self._free_bytes()) < needed_bytes:
+            names = ", ".join(path.name for path in self.strangers()[:_NAMED_MAX])
+            left = f"; not pgstow's, and left there: {names}" if names else ""
             raise UserError(
                 f"too little disk for {wanted.name}: {self.directory} has "
-                f"{format_size(free_bytes)} free and {format_size(needed_bytes)} are needed",
+                f"{format_size(free_bytes)} free and {format_size(needed_bytes)} are needed{left}",
                 "free some, name a directory on another disk, or choose a smaller scale",
             )
 
@@ -226,6 +239,7 @@ class BaseStore:
 
     def _make_draft(self, draft: Path) -> None:
         draft.mkdir(mode=0o755)
+        (draft / _MARK).touch()
         if self.user is not None:
             os.chown(draft, *programs.user_ids(self.user))
 
@@ -269,13 +283,24 @@ class BaseStore:
         directories.sync_directory(self.directory)
 
 
+def _is_base(path: Path) -> bool:
+    """Whether pgstow made a directory: by its name, and a mark in it (or nothing at all).
+
+    Bases of earlier versions have no mark, but say what they are of.
+    """
+    if not re.fullmatch(_BASE_NAME, path.name) or path.is_symlink() or not path.is_dir():
+        return False
+    is_marked = (path / _MARK).is_file() or _name_of(path) != _UNFINISHED
+    return is_marked or not any(path.iterdir())  # killed between its making and the mark
+
+
 def _name_of(directory: Path) -> str:
     """For people: what a base is of, by its own account."""
     try:
         data = json.loads((directory / _CONTENTS).read_text())["data"]
         return f"{data['maker']} at scale {data['scale']}"
     except (OSError, ValueError, KeyError, TypeError):
-        return "not finished"
+        return _UNFINISHED
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from pgstow import emulate
 from pgstow.emulate.control import Compensation, Control
+from pgstow.emulate.faults import Full, Slow
 from pgstow.host import loops, mounts
 from pgstow.model.errors import HostError, UserError
 from pgstow.units import GIB, Bytes
@@ -201,7 +202,10 @@ def test_one_volume_in_use_leaves_all_as_they_are(lab: Any, tmp_path: Path) -> N
     assert emulate.read_status(lab.state).limits_enabled
     subprocess.run(["umount", str(inner)], check=True)
     planned = emulate.plan_down(lab.state)
-    assert f"unmount {lab.mount('used')}" in planned
+    assert any(
+        line.startswith("remove volume used (") and f": unmount {lab.mount('used')}, " in line
+        for line in planned
+    )
     assert all(volume.is_mounted for volume in emulate.read_status(lab.state).volumes)
 
 
@@ -212,7 +216,41 @@ def test_what_cannot_be_seen_in_the_way_puts_back_what_was_unmounted(
     lab.want("second")
     lab.up()
     emulate.set_limits(lab.state, False)
-    Control(lab.directory.control).set_limits(True, "first")
+    control = Control(lab.directory.control)
+    control.set_limits(True, "first")
+    control.fault(Slow(factor=2.0), ["first"])
+    control.fault(Full(), ["second"], after_s=3600.0, for_s=60.0)
+    unmount = mounts.unmount
+
+    def refuse_first(mount: mounts.Mount, **options: Any) -> None:
+        if mount.path == str(lab.mount("first")):
+            raise HostError("target is busy")
+        unmount(mount, **options)
+
+    said = r"busy; fault 1 \(slow, factor 2\) is set again, as fault (\d+);"
+    with monkeypatch.context() as patch, pytest.raises(HostError, match=said) as e:
+        patch.setattr(mounts, "unmount", refuse_first)
+        emulate.down(lab.state)
+    faults = {fault.fault.kind: fault for fault in control.status().faults}
+    assert faults.keys() == {"slow", "full"}
+    assert faults["slow"].volumes == ("first",) and faults["slow"].state == "active"
+    assert f"is set again, as fault {faults['slow'].id};" in str(e.value)
+    ends_in_s, starts_in_s = faults["full"].ends_in_s, faults["full"].starts_in_s
+    assert ends_in_s is not None and round(ends_in_s - starts_in_s) == 60
+    after = {volume.name: volume for volume in emulate.read_status(lab.state).volumes}
+    assert all(volume.is_mounted for volume in after.values())
+    assert {name: one.limits_enabled for name, one in after.items()} == {
+        "first": True,
+        "second": False,
+    }
+
+
+def test_mounting_anew_leaves_nothing_unmounted_where_one_volume_is_in_use(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.want("first")
+    lab.want("second")
+    lab.up()
     unmount = mounts.unmount
 
     def refuse_first(mount: mounts.Mount, **options: Any) -> None:
@@ -222,13 +260,8 @@ def test_what_cannot_be_seen_in_the_way_puts_back_what_was_unmounted(
 
     with monkeypatch.context() as patch, pytest.raises(HostError, match="busy"):
         patch.setattr(mounts, "unmount", refuse_first)
-        emulate.down(lab.state)
-    after = {volume.name: volume for volume in emulate.read_status(lab.state).volumes}
-    assert all(volume.is_mounted for volume in after.values())
-    assert {name: one.limits_enabled for name, one in after.items()} == {
-        "first": True,
-        "second": False,
-    }
+        emulate.clear_faults(lab.state, None, remount=True)
+    assert all(volume.is_mounted for volume in emulate.read_status(lab.state).volumes)
 
 
 def test_status_looks_at_what_is_mounted(lab: Any) -> None:

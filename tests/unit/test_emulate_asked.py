@@ -36,7 +36,7 @@ def test_down_asks_on_a_terminal(
 
     monkeypatch.setattr(emulate, "down", down)
     module = sys.modules["pgstow.cli.emulate"]
-    monkeypatch.setattr(module, "would_remove", lambda _, **__: ["remove volume data"])
+    monkeypatch.setattr(emulate, "plan_down", lambda _, **__: ("remove volume data",))
     monkeypatch.setattr(module, "is_answered", lambda: is_terminal)
     monkeypatch.setattr("pgstow.cli.output.is_answered", lambda: is_terminal)
     arguments = ["emulate", "down", "--state-dir", str(tmp_path / "state"), *options]

@@ -9,16 +9,16 @@ from pgstow.emulate.backing import (
     MEMORY,
     Backing,
     Choice,
+    Made,
     check_directory,
     check_room,
     default_directory,
     kept_filesystem,
     remove_files,
-    with_files,
 )
 from pgstow.host import cpu
 from pgstow.model import Volume
-from pgstow.model.errors import UserError
+from pgstow.model.errors import HostError, UserError
 from pgstow.units import GIB, TIB, Bytes
 
 
@@ -91,12 +91,46 @@ def test_files_go_unless_they_are_kept(tmp_path: Path) -> None:
     gone, kept = tmp_path / "a.volume", tmp_path / "b.volume"
     gone.touch()
     kept.touch()
-    backings = [Backing("file", str(gone)), Backing("file", str(kept), keep=True), MEMORY]
-    assert with_files(backings) == backings[:2]
-    assert remove_files(backings, tmp_path / "state") == [f"deleted {gone}", f"kept {kept}"]
+    made = [
+        Made(Backing("file", str(gone)), gone.stat().st_ino),
+        Made(Backing("file", str(kept), keep=True), None),
+        Made(MEMORY, None),
+    ]
+    assert [one.is_there for one in made] == [True, True, False]
+    done, left = remove_files(made, tmp_path / "state")
+    assert (done, left) == ([f"deleted {gone}", f"kept {kept}"], [])
     assert not gone.exists()
     assert kept.exists()
-    assert with_files(backings) == backings[1:2]
+    assert [one.is_there for one in made] == [False, True, False]
+
+
+def test_a_file_that_was_not_made_for_a_volume_stays(tmp_path: Path) -> None:
+    """As where somebody put one there before the server could make it."""
+    theirs, link = tmp_path / "a.volume", tmp_path / "b.volume"
+    theirs.write_text("precious")
+    link.symlink_to(theirs)
+    made = [
+        Made(Backing("file", str(theirs)), None),
+        Made(Backing("file", str(theirs)), theirs.stat().st_ino + 1),
+        Made(Backing("file", str(link)), theirs.stat().st_ino),
+    ]
+    assert remove_files(made, tmp_path / "state") == ([], [str(theirs), str(theirs), str(link)])
+    assert theirs.read_text() == "precious"
+
+
+def test_purge_follows_no_link_that_others_put_in_the_usual_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "data.volume").write_text("precious")
+    usual = tmp_path / "usual"
+    usual.symlink_to(theirs)
+    monkeypatch.setattr(backing, "default_directory", lambda _: usual)
+    assert backing.purge([], tmp_path / "state") == []
+    assert (theirs / "data.volume").exists()
+    with pytest.raises(HostError, match="is not this user's own"):
+        check_directory(Choice(usual), tmp_path / "state", [])
 
 
 def test_purge_deletes_what_was_kept_and_nothing_else(

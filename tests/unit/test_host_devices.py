@@ -71,3 +71,15 @@ def test_this_machine_can_be_sampled(tmp_path: Path) -> None:
 
 def test_a_path_that_is_not_here_has_no_filesystem() -> None:
     assert devices.filesystem_of("/no/such/place") is None
+
+
+def test_a_mount_whose_name_holds_what_ends_a_line_elsewhere_is_one_mount() -> None:
+    r"""The kernel writes out blanks, newlines and backslashes alone."""
+    odd = "/mnt/a\x0cb\x85c\u2028d\re\udcff"
+    table = parse_mountinfo(
+        f"36 35 7:3 / {odd} rw,noatime - xfs /dev/loop3 rw\n37 35 0:5 / /x rw - tmpfs none rw\n"
+    )
+    assert [mount.path for mount in table] == [odd, "/x"]
+    text = f"/dev/loop3 {odd} xfs rw,noatime 0 0\nnone /x tmpfs ro 0 0\n"
+    assert devices.parse_options(text, odd) == ("rw", "noatime")
+    assert devices.parse_options(text, "/x") == ("ro",)

@@ -8,8 +8,9 @@ import typer.core
 
 from pgstow.cli import options, output
 from pgstow.cli.emulate_status import print_actions, print_status
-from pgstow.cli.emulate_would import print_would, volumes_up, would_remove
+from pgstow.cli.emulate_would import print_would, volumes_up
 from pgstow.cli.main import app
+from pgstow.cli.names import shown
 from pgstow.cli.output import is_answered
 from pgstow.model.errors import UserError
 
@@ -175,13 +176,13 @@ def down(
     from pgstow import emulate
 
     if dry_run:
-        emulate.plan_down(state_dir, force=force)  # refuses where one is in use
-        print_would(would_remove(state_dir, purge=purge), json)
+        print_would(emulate.plan_down(state_dir, force=force, purge=purge), json)
         return
-    if not yes and is_answered() and (doomed := would_remove(state_dir, purge=purge)):
+    if not yes and is_answered():
+        doomed = emulate.plan_down(state_dir, force=force, purge=purge)
         for line in doomed:
-            output.error_console().print(line, soft_wrap=True)
-        if not output.confirm("Remove these with all that is on them?"):
+            output.error_console().print(shown(line), soft_wrap=True)
+        if doomed and not output.confirm("Remove these with all that is on them?"):
             raise typer.Exit(1)
     cleanup = emulate.down(state_dir, force=force, purge=purge)
     output.print_warnings(cleanup.warnings)

@@ -29,7 +29,7 @@ from pgstow.emulate.status import (
     set_limits,
 )
 from pgstow.emulate.status import read_status as status
-from pgstow.emulate.take_down import Cleanup, down, files_to_purge, plan_down
+from pgstow.emulate.take_down import Cleanup, down, plan_down
 
 __all__ = [
     "DEFAULT_STATE_DIRECTORY",
@@ -53,7 +53,6 @@ __all__ = [
     "down",
     "emulated_volumes",
     "fault_kinds",
-    "files_to_purge",
     "inject",
     "modify",
     "parse_fault",

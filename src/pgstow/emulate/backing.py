@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pgstow.host import cpu, directories, mounts, programs
+from pgstow.host import cpu, directories, loops, mounts, programs
 from pgstow.host.mounts import Mount
 from pgstow.model import Volume, Warning
 from pgstow.model.errors import HostError, UserError
@@ -69,9 +70,9 @@ def check_directory(choice: Choice, state_directory: Path, wanted: Sequence[Volu
     if directory is None:
         return
     if directory == default_directory(state_directory):
-        if not directory.exists():
+        if not os.path.lexists(directory):
             return
-        if directory.stat().st_uid != os.geteuid():  # others may write in /var/tmp
+        if not is_own_directory(directory):  # others may write in /var/tmp
             remedy = "name another: --backing file:DIRECTORY"
             raise HostError(f"directory {directory} is not this user's own", remedy)
     if not directory.exists():
@@ -115,12 +116,8 @@ def server_of(mount: Mount) -> Path | None:
     """The state directory of the emulator whose volume is mounted; None: it is no such volume."""
     if not mount.source.startswith("/dev/loop"):
         return None
-    file = Path("/sys/block") / Path(mount.source).name / "loop/backing_file"
-    try:
-        backing = Path(file.read_text().rstrip("\n"))
-    except OSError:
-        return None
-    below = mount_of(backing)
+    file = loops.file_of(mount.source)
+    below = None if file is None else mount_of(Path(file))
     if below is None or below.filesystem != _SERVERS_FILESYSTEM:
         return None
     return Path(below.path).parent
@@ -203,43 +200,75 @@ def kept_filesystem(volume: Volume, backing: Backing, size_bytes: int) -> bool:
     return True
 
 
-def with_files(backings: Iterable[Backing]) -> list[Backing]:
-    """Those that have a file now."""
-    return [one for one in backings if one.path is not None and Path(one.path).exists()]
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A volume's backing, and the inode of the file that was made for it."""
+
+    backing: Backing
+    inode: int | None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a file now, whosever that is."""
+        return self.backing.path is not None and os.path.lexists(self.backing.path)
+
+    @property
+    def is_its_own(self) -> bool:
+        """Whether that is the file that was made for it."""
+        found = Path(self.backing.path or "").lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_ino == self.inode
 
 
-def remove_files(backings: Iterable[Backing], state_directory: Path) -> list[str]:
-    """Delete the volumes' files but those to keep, where the server did not; says what is gone."""
-    done = []
-    for backing in backings:
-        if backing.path is None:
+def remove_files(made: Iterable[Made], state_directory: Path) -> tuple[list[str], list[str]]:
+    """Delete the volumes' files but those to keep, where the server did not.
+
+    Gives what was done, and files that were not made for the volumes, which stay.
+    """
+    done, left = [], []
+    for one in made:
+        path = one.backing.path
+        if path is None:
             continue
-        if backing.keep:
-            done.append(f"kept {backing.path}")
+        if one.backing.keep:
+            done.append(f"kept {path}")
+        elif one.is_there and not one.is_its_own:
+            left.append(path)
         else:
-            Path(backing.path).unlink(missing_ok=True)
-            done.append(f"deleted {backing.path}")
-    default = default_directory(state_directory)
-    if default.is_dir() and not any(default.iterdir()):
-        default.rmdir()
-    return done
+            Path(path).unlink(missing_ok=True)
+            done.append(f"deleted {path}")
+    _remove_default(state_directory)
+    return done, left
 
 
 def purgeable(kept: Iterable[Backing], state_directory: Path) -> list[Path]:
     """Files that were kept, and all volumes' files in the usual directory."""
     default = default_directory(state_directory)
-    files = {Path(one.path) for one in kept if one.path is not None}
-    files |= set(default.glob(f"*{FILE_SUFFIX}"))
+    files = {Path(one.path) for one in kept if one.path is not None and one.keep}
+    if is_own_directory(default):
+        files |= set(default.glob(f"*{FILE_SUFFIX}"))
     return [file for file in sorted(files) if file.is_file() and not file.is_symlink()]
 
 
 def purge(kept: Iterable[Backing], state_directory: Path) -> list[str]:
     """Delete what is :func:`purgeable`; says which."""
-    default = default_directory(state_directory)
     done = []
     for file in purgeable(kept, state_directory):
         file.unlink()
         done.append(f"deleted {file}")
-    if default.is_dir() and not any(default.iterdir()):
-        default.rmdir()
+    _remove_default(state_directory)
     return done
+
+
+def is_own_directory(directory: Path) -> bool:
+    """Whether a directory is this user's, and no link to another: others may write beside it."""
+    try:
+        found = directory.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _remove_default(state_directory: Path) -> None:
+    default = default_directory(state_directory)
+    if is_own_directory(default) and not any(default.iterdir()):
+        default.rmdir()

@@ -14,7 +14,7 @@ from pgstow.emulate import (
     take_down,
     volumes,
 )
-from pgstow.emulate.backing import MEMORY, Backing, Choice
+from pgstow.emulate.backing import MEMORY, Backing, Choice, Made
 from pgstow.emulate.control import Compensation, Control, FileBacking
 from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, Wanted
@@ -278,6 +278,9 @@ class _Run:
         self.note_volume(entry.entry)
         backing.make_directory(entry.entry.backing, self.directory.path)
         self.control.add(entry.device, _file_backing(entry.entry.backing))
+        if entry.entry.backing.path is not None:
+            inode = Path(entry.entry.backing.path).stat().st_ino
+            self.note_volume(replace(entry.entry, inode=inode))
         self.control.set_limits(False, entry.volume.name)
 
     def change(self, entry: Wanted) -> None:
@@ -333,7 +336,8 @@ class _Run:
         if entry.loop is not None:
             loops.detach(entry.loop)
         self.control.remove(name)
-        backing.remove_files([entry.backing], self.directory.path)
+        _, left = backing.remove_files([Made(entry.backing, entry.inode)], self.directory.path)
+        self.warnings += [take_down.not_ours(path) for path in left]
         self.note(self.state.without_volume(name))
 
     def volume(self, name: str) -> VolumeState:

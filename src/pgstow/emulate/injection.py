@@ -188,12 +188,15 @@ def _remount(directory: StateDirectory) -> None:
             return
         state = observe(directory, recorded, server)
         entries = sorted(state.volumes, key=lambda entry: Path(entry.volume.mount).parts)
-        for entry in reversed(entries):  # inner ones first
-            for mount in mounts.mounts_of(entry.loop.device) if entry.loop is not None else ():
-                mounts.unmount(mount)
-        for entry in entries:
-            if entry.loop is not None and entry.is_mounted:
-                volumes.mount(entry.volume, entry.loop.device)
+        looped = [(entry, entry.loop.device) for entry in entries if entry.loop is not None]
+        try:
+            for _, device in reversed(looped):  # inner ones first
+                for mount in mounts.mounts_of(device):
+                    mounts.unmount(mount)
+        finally:  # where one is in use, those before it have been unmounted
+            for entry, device in looped:
+                if entry.is_mounted and not mounts.mounts_of(device):
+                    volumes.mount(entry.volume, device)
 
 
 def set_volatile(state_directory: Path, enabled: bool) -> EmulatorStatus:

@@ -41,7 +41,7 @@ def metrics_port(directory: StateDirectory) -> int | None:
     """The port on loopback where the server answers with its metrics; None: it does not."""
     try:
         return int(directory.metrics_file.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):  # none, or it is about to be written
         return None
 
 
@@ -74,20 +74,21 @@ def start(
     write_atomically(directory.config_file, json.dumps(config, indent=2).encode())
     with directory.log_file.open("wb") as log:
         # It returns at once: the server itself is this child's child, in a session of its own.
-        starter = subprocess.run(
-            [
-                *(sys.executable, "-m", "pgstow.emulate.server", str(directory.path)),
-                *([] if metrics_port is None else [str(metrics_port)]),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            timeout=_START_TIMEOUT_S,
-            check=False,
-        )
-    if starter.returncode != 0:
-        raise _not_started(directory)
+        try:
+            subprocess.run(
+                [
+                    *(sys.executable, "-m", "pgstow.emulate.server", str(directory.path)),
+                    *([] if metrics_port is None else [str(metrics_port)]),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                timeout=_START_TIMEOUT_S,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            raise _not_started(directory) from error
     return _wait_until_answering(directory)
 
 

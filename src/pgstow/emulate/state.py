@@ -36,6 +36,7 @@ class VolumeState:
     is_mounted: bool = False
     directories_made: tuple[str, ...] = ()  # outermost first
     backing: Backing = MEMORY
+    inode: int | None = None  # of the backing's file; None: none that is known to be made here
 
 
 @dataclass(frozen=True, slots=True)

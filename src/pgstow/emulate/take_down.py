@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgstow.emulate import backing, process, volumes
-from pgstow.emulate.control import Control, OtherVersionError
-from pgstow.emulate.state import State, StateDirectory
+from pgstow.emulate.control import Control, OtherVersionError, ServerFault
+from pgstow.emulate.injection import describe_fault
+from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.host import loops, mounts, processes
 from pgstow.host.loops import Loop
 from pgstow.model import Warning
 from pgstow.model.errors import HostError
+from pgstow.units import format_size
 
 
 @dataclass
@@ -47,30 +49,45 @@ def down(state_directory: Path, *, force: bool = False, purge: bool = False) -> 
         return cleanup
 
 
-def plan_down(state_directory: Path, *, force: bool = False) -> tuple[str, ...]:
+def plan_down(
+    state_directory: Path, *, force: bool = False, purge: bool = False
+) -> tuple[str, ...]:
     """What :func:`down` would do now, or why it would not; changes nothing."""
     directory = StateDirectory(state_directory)
-    if not directory.path.exists():
-        return ()
-    if not force:
-        _refuse_use(directory)
-    state = _recorded(directory, Cleanup())
-    found = _loops(directory, state)
-    actions = [f"unmount {mount.path}" for mount in reversed(_mounts_of(found))]
-    actions += [f"detach {loop.device}" for loop in found]
+    state, found = State(processes.boot_id()), list[Loop]()
+    if directory.path.exists():
+        if not force:
+            _refuse_use(directory)
+        state = _recorded(directory, Cleanup())
+        found = list(_loops(directory, state))
+    lines = []
+    for entry in state.volumes:
+        file = str(directory.mountpoint / entry.volume.name)
+        own = [loop for loop in found if loop == entry.loop or loop.file == file]
+        found = [loop for loop in found if loop not in own]
+        lines.append(_removal(entry, own, purge=purge))
+    lines += [f"unmount {mount.path}" for mount in reversed(_mounts_of(found))]
+    lines += [f"detach {loop.device}" for loop in found]
     if process.is_alive(directory):
-        actions.append("end the server, and with it all that is on volumes of memory")
-    for made_of in backing.with_files(entry.backing for entry in state.volumes):
-        actions.append(f"{'keep' if made_of.keep else 'delete'} {made_of.path}")
-    return tuple(actions)
+        lines.append("end the server")
+    if purge:
+        named = {entry.backing.path for entry in state.volumes}
+        kept = [entry.backing for entry in state.volumes]
+        files = [str(file) for file in backing.purgeable(kept, directory.path)]
+        lines += [f"delete {file}, which was kept" for file in files if file not in named]
+    return tuple(lines)
 
 
-def files_to_purge(state_directory: Path) -> tuple[str, ...]:
-    """The files that :func:`down` would delete with ``purge``; changes nothing."""
-    directory = StateDirectory(state_directory)
-    recorded = _recorded(directory, Cleanup()).volumes if directory.path.exists() else ()
-    kept = [entry.backing for entry in recorded]
-    return tuple(str(file) for file in backing.purgeable(kept, directory.path))
+def _removal(entry: VolumeState, own: Iterable[Loop], *, purge: bool) -> str:
+    """What becomes of one volume, with what is on it."""
+    made_of = entry.backing
+    if made_of.path is None:
+        end = "discard its memory"
+    else:
+        end = f"{'keep' if made_of.keep and not purge else 'delete'} {made_of.path}"
+    parts = [*(f"unmount {mount.path}" for mount in reversed(_mounts_of(own))), end]
+    what = f"{entry.volume.type} of {format_size(entry.device.size_bytes)}"
+    return f"remove volume {entry.volume.name} ({what}): {', '.join(parts)}"
 
 
 def _refuse_use(directory: StateDirectory) -> None:
@@ -91,7 +108,7 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     state = _recorded(directory, cleanup)
     was_alive = process.is_alive(directory)
     answers = _answers(directory)
-    unlimited = _release(directory) if answers else ()
+    released = _release(directory) if answers else _Released()
     if not answers:
         # One that hangs would keep every unmounting waiting; its end fails all I/O at once.
         process.stop(directory, ask=False)
@@ -100,53 +117,90 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     before = _mounts_of(found)
     try:
         _unmount_all(directory, found, cleanup, force=force)
-    except HostError:
-        _put_back(directory, state, before, unlimited)
-        raise
+    except HostError as error:
+        said = _put_back(directory, state, before, released)
+        raise HostError("; ".join((error.message, *said)), error.remedy) from error
     for loop in found:
         _detach(loop, cleanup)
-    files = backing.with_files(entry.backing for entry in state.volumes)
+    made = [backing.Made(entry.backing, entry.inode) for entry in state.volumes]
+    files = [one for one in made if one.is_there]
     process.stop(directory)
     if was_alive:
         cleanup.actions.append("ended the server")
     _unmount_files(directory, cleanup)
-    cleanup.actions += backing.remove_files(files, directory.path)
-    made = {directory for entry in state.volumes for directory in entry.directories_made}
-    volumes.remove_directories(sorted(made))
+    done, left = backing.remove_files(files, directory.path)
+    cleanup.actions += done
+    cleanup.warnings += [not_ours(path) for path in left]
+    directories = {made for entry in state.volumes for made in entry.directories_made}
+    volumes.remove_directories(sorted(directories))
     _remove_files(directory)
     return cleanup
 
 
-def _release(directory: StateDirectory) -> tuple[str, ...]:
-    """Let what is still to be written back wait for no limits, and for no stall to end. The answer
-    are the volumes that had no limits before."""
-    control = Control(directory.control)
+def not_ours(path: str) -> Warning:
+    """That a file where a volume's was to be is not known to be the volume's."""
+    message = f"{path} is not known to be the emulator's, and stays"
+    return Warning("file-not-ours", message, "delete it if nobody needs it")
+
+
+@dataclass(frozen=True, slots=True)
+class _Released:
+    """What was so before the volumes were let go: which had no limits, and what went wrong."""
+
     unlimited: tuple[str, ...] = ()
+    faults: tuple[ServerFault, ...] = ()
+
+
+def _release(directory: StateDirectory) -> _Released:
+    """Let what is still to be written back wait for no limits, and for no stall to end."""
+    control = Control(directory.control)
+    released = _Released()
     with suppress(HostError):
-        unlimited = tuple(v.name for v in control.status().volumes if not v.limits_enabled)
+        status = control.status()
+        unlimited = tuple(v.name for v in status.volumes if not v.limits_enabled)
+        released = _Released(unlimited, status.faults)
         control.clear()
         control.set_limits(False)
-    return unlimited
+    return released
 
 
 def _put_back(
-    directory: StateDirectory,
-    state: State,
-    before: Iterable[mounts.Mount],
-    unlimited: Iterable[str],
-) -> None:
-    """Mount and limit again what was let go before one volume turned out to be in use."""
-    control = Control(directory.control)
-    with suppress(HostError):
+    directory: StateDirectory, state: State, before: Iterable[mounts.Mount], released: _Released
+) -> list[str]:
+    """Mount, limit and disturb again what was let go before one volume turned out to be in use.
+
+    Gives what is not as it was.
+    """
+    control, said = Control(directory.control), []
+    try:
         control.set_limits(True)
-        for name in unlimited:
+        for name in released.unlimited:
             control.set_limits(False, name)
+    except HostError as error:
+        said.append(f"limits are not as they were: {error.message}")
     paths = {mount.path for mount in before}
     for entry in sorted(state.volumes, key=lambda entry: Path(entry.volume.mount).parts):
         was_mounted = str(Path(entry.volume.mount).resolve()) in paths
         if was_mounted and entry.loop is not None and not mounts.mounts_of(entry.loop.device):
-            with suppress(HostError):
+            try:
                 volumes.mount(entry.volume, entry.loop.device)
+            except HostError as error:
+                what = f"volume {entry.volume.name} is not mounted again"
+                said.append(f"{what}: {error.message}")
+    return [*said, *(_set_again(control, fault) for fault in released.faults)]
+
+
+def _set_again(control: Control, before: ServerFault) -> str:
+    """Set a fault again, under the server's next number, for the time that it had left."""
+    what = f"fault {before.id} ({describe_fault(before.fault)})"
+    if before.fault.kind == "power-loss" and before.state == "active":
+        return f"{what} is over: the power is back"  # another cut would take what came since
+    for_s = None if before.ends_in_s is None else before.ends_in_s - before.starts_in_s
+    try:
+        again = control.fault(before.fault, before.volumes, after_s=before.starts_in_s, for_s=for_s)
+    except HostError as error:
+        return f"{what} is over: {error.message}"
+    return f"{what} is set again, as fault {again.id}"
 
 
 def _answers(directory: StateDirectory) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgstow.host import cpu
-from pgstow.host.mounts import Mount, mounts
+from pgstow.host.mounts import Mount, kernel_text, mounts
 
 _SECTOR_BYTES = 512  # the unit of /proc/diskstats, whatever the device's own
 
@@ -91,7 +91,7 @@ def filesystem_of(path: str) -> Filesystem | None:
         path=real,
         mount=mount.path,
         kind=mount.filesystem,
-        options=parse_options(Path("/proc/self/mounts").read_text(), mount.path),
+        options=parse_options(kernel_text("/proc/self/mounts"), mount.path),
         size_bytes=size.f_blocks * size.f_frsize,
         device=None if number is None else _device_name(number),
         rotational=None if number is None else _rotational(number),
@@ -128,7 +128,7 @@ def parse_options(text: str, path: str) -> tuple[str, ...]:
     ('rw', 'noatime')
     """
     options: tuple[str, ...] = ()
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):
         fields = line.split(" ")
         place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[1])
         if place == path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgstow.host import programs
+from pgstow.host.mounts import kernel_text
 from pgstow.model.errors import HostError
 
 _LOSETUP_TIMEOUT_S = 30.0
@@ -54,6 +55,11 @@ def set_write_cache(loop: Loop, present: bool) -> None:
 def backing(loop: Loop) -> str | None:
     """The path of the file behind a loop device, as the kernel has it; None: not attached."""
     return _read(loop.directory / "loop/backing_file")
+
+
+def file_of(device: str) -> str | None:
+    """The path of the file behind whatever loop device has that name now."""
+    return _read(_SYS_BLOCK / Path(device).name / "loop/backing_file")
 
 
 def is_attached(loop: Loop) -> bool:
@@ -124,6 +130,6 @@ def _sequence(directory: Path) -> int | None:
 
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(errors="surrogateescape").removesuffix("\n")
+        return kernel_text(path).removesuffix("\n")
     except OSError:
         return None

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgstow.host.mounts import kernel_text
 from pgstow.model.errors import HostError
 from pgstow.units import Bytes
 
@@ -37,12 +38,14 @@ class MemoryLimit:
             return hierarchy
         root, version = hierarchy
         limit = cls(root / name, version)
+        was_there = limit.directory.exists()
         try:
             limit.directory.mkdir(exist_ok=True)
             limit.set(limit_bytes)
         except OSError as error:
             with suppress(OSError):
-                limit.directory.rmdir()
+                if not was_there:
+                    limit.directory.rmdir()
             reason = error.strerror or str(error)
             return f"memory control group {limit.directory} cannot be made: {reason}"
         return limit
@@ -129,7 +132,7 @@ class MemoryLimit:
 
 def _find_hierarchy() -> tuple[Path, int] | str:
     """Where memory control groups are made, and of which version; else why they are not."""
-    mounted = parse_cgroup_mounts(Path("/proc/self/mounts").read_text())
+    mounted = parse_cgroup_mounts(kernel_text("/proc/self/mounts"))
     if mounted is None:
         return "no memory control groups are mounted on this machine"
     root, version = Path(mounted[0]), mounted[1]
@@ -164,8 +167,8 @@ def parse_cgroup_mounts(text: str) -> tuple[str, int] | None:
     ('/sys/fs/cgroup', 2)
     """
     unified = None
-    for line in text.splitlines():
-        _, mount, kind, options, *_ = line.split()
+    for line in filter(None, text.split("\n")):
+        _, mount, kind, options, *_ = line.split(" ")
         if kind == "cgroup" and "memory" in options.split(","):
             return mount, 1
         if kind == "cgroup2":

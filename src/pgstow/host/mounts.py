@@ -39,7 +39,12 @@ class Mount:
 
 def mounts() -> tuple[Mount, ...]:
     """What is mounted, in the order it was."""
-    return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
+    return parse_mountinfo(kernel_text("/proc/self/mountinfo"))
+
+
+def kernel_text(path: Path | str) -> str:
+    """A text of the kernel's as it is: the names in it may hold any byte but the end of a line."""
+    return Path(path).read_bytes().decode(errors="surrogateescape")
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:
@@ -49,7 +54,7 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
     '/mnt/a b'
     """
     rows = []
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):  # a name may hold what splitlines takes for an end
         fields = line.split(" ")
         after = fields.index("-") + 1
         major, minor = fields[2].split(":")

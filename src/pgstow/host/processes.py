@@ -209,12 +209,12 @@ def _links(directory: Path) -> Iterator[Path]:
 
 
 def _maps(directory: Path, device_numbers: Collection[int]) -> bool:
-    wanted = {f"{os.major(number):02x}:{os.minor(number):02x}" for number in device_numbers}
+    wanted = {b"%02x:%02x" % (os.major(number), os.minor(number)) for number in device_numbers}
     try:
-        lines = (directory / "maps").read_text(errors="replace").splitlines()
+        lines = (directory / "maps").read_bytes().split(b"\n")
     except OSError:
         return False
-    return any(line.split(maxsplit=4)[3] in wanted for line in lines)
+    return any(line and line.split(maxsplit=4)[3] in wanted for line in lines)
 
 
 def _name(directory: Path) -> str:

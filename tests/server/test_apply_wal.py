@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -249,4 +250,81 @@ def test_ctrl_c_is_recorded_as_put_back(bench: Bench) -> None:
     with Workspace.open(bench.workspace) as store:
         assert store.journal.unfinished_wal_moves() == ()
     assert not (bench.directory / "wal" / "pg_wal").exists()
+    check_whole(bench)
+
+
+# Cut off in its first copy; and what is copied while the server is down is told on standard output.
+CUT_OFF = """
+import os, signal, sys
+from pathlib import Path
+from pgstow.host import postmaster
+from pgstow.host.disk import Disk
+
+copy, count = Disk.copy, 0
+
+def watched(self, source, target, advanced):
+    global count
+    count += 1
+    if count == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if postmaster.running_pid({data!r}) is None:
+        print("down:", source.name)
+    copy(self, source, target, advanced)
+
+Disk.copy = watched
+from pgstow.cli import main
+main()
+"""
+
+
+def watched(bench: Bench, at: int, path: str) -> "subprocess.CompletedProcess[str]":
+    script = CUT_OFF.format(at=at, data=str(bench.server.data))
+    command = [sys.executable, "-c", script, *bench.command(path, "--restart", "--yes")[3:]]
+    return subprocess.run(command, text=True, capture_output=True, check=False)
+
+
+def test_a_first_copy_that_was_cut_off_ends_while_the_server_runs(bench: Bench) -> None:
+    """Then the server is down for what was written since, and no longer."""
+    for _ in range(4):
+        bench.execute("INSERT INTO t VALUES (0)", "DELETE FROM t WHERE id = 0")
+        bench.execute("SELECT pg_switch_wal()")
+    segments = sorted(p for p in wal_path(bench).iterdir() if len(p.name) == 24)
+    assert len(segments) >= 3
+    for segment in segments[:-1]:
+        os.utime(segment, (1e9, 1e9))  # at rest for long
+    path = str(bench.write(bench.layout(wal="wal")))
+    assert watched(bench, 2, path).returncode == -signal.SIGKILL
+    bench.execute("INSERT INTO t SELECT generate_series(1001, 2000)")
+    result = watched(bench, 0, path)
+    assert result.returncode == 0, result.stderr
+    down = {line.removeprefix("down: ") for line in result.stdout.splitlines() if "down:" in line}
+    assert down and not down & {segment.name for segment in segments[:-1]}
+    assert "completed the interrupted move" in " ".join(result.stderr.split())
+    assert wal_path(bench) == bench.directory / "wal" / "pg_wal"
+    check_whole(bench, 2000)
+
+
+def test_ctrl_c_while_the_server_stops_does_not_leave_it_down(bench: Bench) -> None:
+    """It has been told to stop and will: it must be started then."""
+    ((checkpointer,),) = bench.execute(
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
+    )
+    path = str(bench.write(bench.layout(wal="wal")))
+    script = KILLED.format(phase="before stop", action=f"os.kill({checkpointer}, signal.SIGSTOP)")
+    command = [sys.executable, "-c", script, *bench.command(path, "--restart", "--yes")[3:]]
+    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lock_file = bench.server.data / "postmaster.pid"
+    try:
+        deadline = time.monotonic() + 60
+        while "stopping" not in lock_file.read_text():
+            assert time.monotonic() < deadline, "the server was not told to stop"
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+    finally:
+        os.kill(checkpointer, signal.SIGCONT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "as before, the server was started on it again" in " ".join(errors.split())
+    assert wal_path(bench) == bench.server.data / "pg_wal"
     check_whole(bench)

@@ -107,10 +107,10 @@ class FakeServer:
             if r.table is not None and r.table in relations and relations[r.table].oid == table_oid
         ]
 
-    def leftovers(self, rebuild: Rebuild) -> tuple[tuple[str, str], ...]:
+    def leftovers(self, rebuild: Rebuild) -> tuple[tuple[str, str], ...] | None:
         self._reach()
         if self.cluster.pending:
-            return ()
+            return None  # the statement is under way
         original = self.cluster.relations.get(rebuild.name)
         is_swapped = original is None or original.oid != rebuild.oid
         return tuple(
@@ -184,8 +184,8 @@ class FakeServer:
             cluster.pending.pop(0)()
         return bool(cluster.pending)
 
-    def end_backend(self, pid: int) -> None:
-        if self.cluster.pending_pid == pid:
+    def end_backend(self, identity: tuple[int, str]) -> None:
+        if self.cluster.pending_pid == identity[0]:
             self.cluster.pending.clear()
 
     # changes
@@ -312,19 +312,31 @@ class FakeServer:
             cluster.write_wal()
         for number, do in enumerate(effects):
             cluster.pending, cluster.pending_pid = list(effects[number:]), self.pid
+            injected = len(self.faults.happened)
             try:
                 self.faults.effect(name, do, self._error)
             except KeyboardInterrupt:
                 cluster.pending = []  # cancelled on the server
                 raise
             except Exception:
-                cluster.pending = []
+                happened = [line.split(": ")[1] for line in self.faults.happened[injected:]]
+                cluster.pending = self._left_behind(happened, effects, number)
                 raise
             except BaseException:
                 if self.faults.happened[-1].split(": ")[1] == "kill after":
                     cluster.pending = list(effects[number + 1 :])
                 raise
         cluster.pending = []
+
+    def _left_behind(
+        self, happened: list[str], effects: list[Callable[[], None]], number: int
+    ) -> list[Callable[[], None]]:
+        """What a server still does that has not noticed yet that its client is gone."""
+        if not {"error before", "error after"} & set(happened):
+            return []
+        if self.cluster.random.random() < 0.5:
+            return []
+        return list(effects[number + ("error after" in happened) :])
 
     def _error(self, kind: str) -> ServerError:
         if kind == "lock":

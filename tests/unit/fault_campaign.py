@@ -112,7 +112,13 @@ class Campaign:
         """What the command line does."""
         options = Options(lock_wait_s=1.0, restart=restart, plain_directories=True)
         allowed = replace(options, restart=restart and action != "undo")
-        apply.recover(self.journal, options=allowed, disk=world.disk, postmasters=world.postmasters)
+        apply.recover(
+            self.journal,
+            options=allowed,
+            disk=world.disk,
+            postmasters=world.postmasters,
+            clock=world.clock,
+        )
         world.server.places()  # the server must be there to be read
         state = self.cluster.state()
         if action == "undo":
@@ -195,7 +201,9 @@ class Campaign:
                 found = cluster.relations.get(step.relation.name)
                 return found is not None and found.tablespace == step.argument("to")
             case "create tablespace" | "drop tablespace":
-                return (step.subject in cluster.tablespaces) is (step.kind == "create tablespace")
+                place, _ = cluster.tablespaces.get(step.subject, ("", {}))
+                is_it = place == step.argument("location")
+                return is_it is (step.kind == "create tablespace")
             case "alter tablespace":
                 put = {k[7:]: v for k, v in step.arguments if k.startswith("option.")}
                 present = cluster.tablespaces.get(step.subject, ("", {}))[1]
@@ -220,9 +228,10 @@ class Campaign:
     def mend(self) -> None:
         """What the messages ask of a person: files that are in the way are moved away."""
         self.cluster.orphan_files.clear()
-        for path in list(self.cluster.foreign_files):
+        for path, data in self.cluster.foreign_files.items():
             for place in (path, *self._moved_with(path)):
-                place.unlink(missing_ok=True)
+                if place.is_file() and place.read_bytes() == data:  # the server's may be named so
+                    place.unlink()
         self.cluster.foreign_files.clear()
         for name, rel in list(self.cluster.relations.items()):
             if rel.is_foreign:

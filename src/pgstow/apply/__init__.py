@@ -1,7 +1,8 @@
 """Take a migration's steps on a live server: locked, journaled, resumable, undoable."""
 
+from pgstow.apply.live import checkpoint
 from pgstow.apply.runner import run, undo
 from pgstow.apply.values import Observer, Options, Outcome, Result
-from pgstow.apply.wal import recover
+from pgstow.apply.wal_again import recover
 
-__all__ = ["Observer", "Options", "Outcome", "Result", "recover", "run", "undo"]
+__all__ = ["Observer", "Options", "Outcome", "Result", "checkpoint", "recover", "run", "undo"]

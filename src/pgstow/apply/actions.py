@@ -15,6 +15,8 @@ def prepare(context: Context, step_id: int, step: Step, *, is_undo: bool) -> Non
     """Note what undo and a later look need, before the step counts as begun."""
     if step.kind == "move wal":
         wal.forget(context, step_id)
+        if not is_undo:
+            context.journal.remember_undo(step_id, wal.way_back(context, step))
     elif not is_undo and step.kind in ("set setting", "set temp tablespaces"):
         name = dict(step.arguments).get("setting", "temp_tablespaces")
         own = looks.setting(context, name).own_value
@@ -85,6 +87,11 @@ def tidy(context: Context, record: StepRecord, effect: looks.Effect) -> tuple[st
     return directories.remove_directories(made, context.world.disk)
 
 
+def out_of_sight(context: Context, step: Step) -> str:
+    """Why a step cannot be taken or seen from where pgstow runs; empty: it can."""
+    return wal.out_of_sight(context.state, step) if step.kind == "move wal" else ""
+
+
 def _create_tablespace(context: Context, step_id: int, step: Step) -> Outcome:
     location = step.argument("location")
     found = context.server.tablespace(step.subject)
@@ -105,6 +112,9 @@ def _create_tablespace(context: Context, step_id: int, step: Step) -> Outcome:
 
 
 def _drop_tablespace(context: Context, step_id: int, step: Step, *, is_undo: bool) -> Outcome:
+    elsewhere = looks.elsewhere(context, step)
+    if elsewhere:
+        raise ServerError(elsewhere, "run diff again")
     try:
         context.server.drop_tablespace(step.subject)
     except ServerError as error:

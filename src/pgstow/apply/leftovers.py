@@ -7,11 +7,13 @@ and in whichever run; until then every run looks. What came later is somebody el
 from dataclasses import asdict
 
 from pgstow.apply.context import Context
+from pgstow.model import ServerError
 from pgstow.postgres import changes, facts
 from pgstow.workspace.journal import REBUILDS, StepRecord
 
 _CLEANING_LOCK_S = 2.0  # what cannot be dropped now is dropped when apply runs again
 _ORPHAN_PATIENCE_S = 5.0  # a killed client's statement notices within a second or two
+_ENDING_PATIENCE_S = 60.0  # one that is told to end removes the files that it has written
 
 
 def remember(context: Context, step_id: int, rebuild: facts.Rebuild) -> None:
@@ -26,12 +28,12 @@ def clean(context: Context, record: StepRecord) -> tuple[str, ...]:
     kept = []
     for plain in record.facts.get(REBUILDS) or ():
         rebuild = facts.Rebuild(**(plain | {"indexes": tuple(plain["indexes"])}))
-        for schema, name in context.server.leftovers(rebuild):
+        for schema, name in context.server.leftovers(rebuild) or ():
             try:
                 context.server.drop_index(rebuild.database, schema, name, _CLEANING_LOCK_S)
             except changes.LockTimeoutError:
                 left.append(name)
-        if context.server.leftovers(rebuild):
+        if context.server.leftovers(rebuild) != ():  # some, or nobody can tell
             kept.append(plain)
     context.journal.remember(record.id, {REBUILDS: kept})
     return tuple(left)
@@ -44,17 +46,33 @@ def clean_all(context: Context) -> tuple[str, ...]:
 
 
 def await_orphan(context: Context, record: StepRecord) -> None:
-    """The killed client's statement may still be under way, and may yet succeed."""
+    """The killed client's statement may still be under way, and may yet succeed.
+
+    It is ended after a while. Of one that goes on even so nobody can say what it will have done:
+    that is an error, and the step stays open.
+    """
     backend = record.facts.get("backend")
     if backend is None:
         return
     identity = (backend[0], backend[1])
-    clock = context.clock
-    deadline = clock.monotonic() + _ORPHAN_PATIENCE_S
+    clock, step = context.clock, record.step
+    began = clock.monotonic()
     is_ended = False
     while context.server.is_backend_there(identity):
-        context.observer.waiting("waits for the interrupted statement to end")
-        if clock.monotonic() > deadline and not is_ended:
-            context.server.end_backend(identity[0])
+        waited_s = clock.monotonic() - began
+        if waited_s > _ORPHAN_PATIENCE_S and not is_ended:
+            context.server.end_backend(identity)
             is_ended = True
+        if waited_s > _ORPHAN_PATIENCE_S + _ENDING_PATIENCE_S:
+            raise ServerError(
+                f"its session (pid {identity[0]}) goes on, {_ENDING_PATIENCE_S:g} s after it was "
+                "told to end",
+                f"see what it waits for, in pg_stat_activity where pid = {identity[0]}; when it is "
+                "gone, run apply again",
+            )
+        context.observer.waiting(
+            f"waits for pid {identity[0]}, left at {step.kind} {step.subject}, to end: "
+            f"{waited_s:.0f} of at most {_ORPHAN_PATIENCE_S + _ENDING_PATIENCE_S:.0f} s"
+        )
         clock.sleep(0.1)
+    context.observer.waiting("")

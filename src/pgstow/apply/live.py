@@ -3,15 +3,15 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from pgstow.apply.sessions import Sessions
 from pgstow.apply.world import World
 from pgstow.host import directories, postmaster
 from pgstow.host.disk import Disk
-from pgstow.model import RelationId, ServerState
+from pgstow.model import PgstowError, RelationId, ServerState
 from pgstow.model.profile import RelationKind
-from pgstow.postgres import Connection, changes, facts
+from pgstow.postgres import Connection, changes, connect, facts
 from pgstow.units import format_size
 
 _FILE_OF_RELATION = re.compile(r"([0-9]+)([._].*)?")
@@ -22,6 +22,16 @@ def live(dsn: str, state: ServerState) -> Iterator[World]:
     """The world with a run's sessions, closed at its end."""
     with Sessions(dsn, state) as sessions:
         yield World(LiveServer(sessions, state.is_local), Disk(), postmaster, time)
+
+
+def checkpoint(dsn: str, identifier: str) -> None:
+    """Make a checkpoint on the server of that identifier, if that is where ``dsn`` leads.
+
+    One that cannot be made is left to the server's stop, which makes its own.
+    """
+    with suppress(PgstowError), closing(connect(dsn, purpose="probe")) as session:
+        if facts.system_identifier(session) == identifier:
+            changes.checkpoint(session)
 
 
 class LiveServer:
@@ -48,7 +58,7 @@ class LiveServer:
     def indexes(self, database: str, table_oid: int) -> tuple[int, ...]:
         return facts.index_oids(self._watch(database), table_oid)
 
-    def leftovers(self, rebuild: facts.Rebuild) -> tuple[tuple[str, str], ...]:
+    def leftovers(self, rebuild: facts.Rebuild) -> tuple[tuple[str, str], ...] | None:
         if not self.has_database(rebuild.database):
             return ()
         return facts.leftover_indexes(self._watch(rebuild.database), rebuild)
@@ -98,8 +108,8 @@ class LiveServer:
     def is_backend_there(self, identity: tuple[int, str]) -> bool:
         return facts.is_backend_there(self._watch(), identity)
 
-    def end_backend(self, pid: int) -> None:
-        changes.end_session(self._watch(), pid)
+    def end_backend(self, identity: tuple[int, str]) -> None:
+        changes.end_session(self._watch(), identity)
 
     def create_tablespace(self, name: str, location: str, options: dict[str, str]) -> None:
         changes.create_tablespace(self._change(), name, location, options)

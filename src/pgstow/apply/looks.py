@@ -24,10 +24,10 @@ def effect(context: Context, step: Step, remembered: Mapping[str, Any]) -> Effec
         case "set temp tablespaces":
             return _temp_tablespaces(context, step, remembered)
         case "move wal":
-            if not context.state.is_local:
+            if wal.out_of_sight(context.state, step):
                 raise HostError(
                     "where pg_wal is cannot be seen from here",
-                    "run pgstow on the server's own machine",
+                    "run pgstow on the server's own machine, as root or as the server's user",
                 )
             return "all" if wal.is_there(context.state.data_directory, step) else "none"
 
@@ -69,6 +69,14 @@ def _tablespace(context: Context, step: Step) -> Effect:
     put, reset = options(step)
     is_put = all(present.get(name) == value for name, value in put.items())
     return "all" if is_put and not present.keys() & set(reset) else "none"
+
+
+def elsewhere(context: Context, step: Step) -> str:
+    """That a tablespace is not the one that a step means, but for its name; empty: it is."""
+    found = context.server.tablespace(step.subject)
+    if found is None or found[0] == step.argument("location"):
+        return ""
+    return f"another tablespace {step.subject!r} is there by now, at {found[0]}"
 
 
 def setting(context: Context, name: str) -> facts.SettingFacts:

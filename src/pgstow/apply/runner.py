@@ -12,7 +12,7 @@ from pgstow.apply import actions, leftovers, looks, prechecks
 from pgstow.apply.context import Context
 from pgstow.apply.live import live
 from pgstow.apply.values import Observer, Options, Outcome, Result
-from pgstow.apply.wal import InterruptedMove, UnfinishedError
+from pgstow.apply.wal import HALF_WAY, one_line
 from pgstow.apply.world import World
 from pgstow.model import PgstowError, ServerError, ServerState, Step
 from pgstow.postgres.changes import LockTimeoutError
@@ -134,6 +134,10 @@ def _world(dsn: str, state: ServerState, world: World | None) -> AbstractContext
 
 def _take(context: Context, step_id: int, step: Step) -> Outcome:
     context.server.check()
+    hidden = actions.out_of_sight(context, step)
+    if hidden:
+        context.journal.finished(step_id, "skipped", note=hidden)
+        return Outcome(step, "skipped", note=hidden)
     if looks.effect(context, step, {}) == "all":
         actions.after_failure(context, step, "all")  # a setting may be written, not in force
         context.journal.finished(step_id, "skipped", note="already so")
@@ -142,7 +146,7 @@ def _take(context: Context, step_id: int, step: Step) -> Outcome:
     started = context.clock.monotonic()
     try:
         outcome = actions.take(context, step_id, step, is_undo=False)
-    except (UnfinishedError, InterruptedMove):
+    except HALF_WAY:
         raise  # it stays open: what is left to do is seen when it is taken up again
     except BaseException as error:
         effect = _effect_after(context, step_id, step, error)
@@ -170,6 +174,9 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
     if gone:
         context.journal.finished(record.id, "undone", note=gone)
         return Outcome(step, "skipped", note=gone)
+    hidden = actions.out_of_sight(context, step)
+    if hidden:
+        return Outcome(step, "skipped", note=hidden)
     if looks.effect(context, step, record.facts) == "all":
         actions.after_failure(context, step, "all")
         if record.step.kind == "create tablespace":
@@ -180,7 +187,7 @@ def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
     started = context.clock.monotonic()
     try:
         outcome = actions.take(context, record.id, step, is_undo=True)
-    except (UnfinishedError, InterruptedMove):
+    except HALF_WAY:
         raise
     except BaseException as error:
         effect = _effect_after(context, record.id, step, error)
@@ -210,7 +217,9 @@ def _still_in_effect(context: Context, record: StepRecord) -> StepStatus:
 
 
 def _nothing_to_take_back(context: Context, step: Step) -> str:
-    """Why a move has nothing to take back: what it moved is gone, or was moved on by others."""
+    """Why there is nothing to take back: what it was about is gone, or was changed by others."""
+    if step.kind == "drop tablespace":
+        return looks.elsewhere(context, step)
     if step.kind not in _MOVES:
         return ""
     found = context.server.relation(looks.relation_of(step))
@@ -254,7 +263,7 @@ def _effect_after(
 
 
 def _note(error: BaseException, effect: looks.Effect | None) -> str:
-    text = str(error) if isinstance(error, PgstowError) else "interrupted"
+    text = one_line(error)
     if effect is None:
         return f"not known how it ended: {text}"
     return {"all": f"took effect, although: {text}", "part": f"half done: {text}", "none": text}[

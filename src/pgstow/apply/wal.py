@@ -1,6 +1,7 @@
-"""Move pg_wal to another directory, or say why not; finish or give up what was interrupted.
+"""Move pg_wal to another directory, or say why not, and what was put back where it failed.
 
-The phases and the way back are :mod:`pgstow.apply.wal_phases`.
+The phases and the way back are :mod:`pgstow.apply.wal_phases`; what a kill left is taken up by
+:mod:`pgstow.apply.wal_again`.
 """
 
 import fcntl
@@ -12,16 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from pgstow.apply.context import Context
-from pgstow.apply.values import Observer, Options, Outcome
+from pgstow.apply.values import Observer, Outcome
 from pgstow.apply.wal_phases import STOPPED, Hook, Move, Moving
-from pgstow.apply.world import Postmasters
-from pgstow.host import directories, postmaster
-from pgstow.host.disk import Disk
-from pgstow.model import HostError, PgstowError, Step, UserError
-from pgstow.workspace.journal import MADE, OPEN, Journal, StepRecord, StepStatus
+from pgstow.host import directories
+from pgstow.model import HostError, PgstowError, ServerState, Step, UserError
+from pgstow.workspace.journal import MADE
 
 _SPACE = 1.1
-_WAL = "wal"  # among a step's facts: the move
+WAL = "wal"  # among a step's facts: the move
 
 
 class UnfinishedError(HostError):
@@ -29,7 +28,29 @@ class UnfinishedError(HostError):
 
 
 class InterruptedMove(KeyboardInterrupt):  # it is Ctrl-C, not an error
-    """Ctrl-C when the server had been started on the new directory: it stays to be completed."""
+    """Ctrl-C when the move could not be put back: it stays in the journal as under way."""
+
+
+class BrokenMoveError(RuntimeError):
+    """The same after an error that pgstow does not know: a defect of its own, most likely."""
+
+
+HALF_WAY = (UnfinishedError, InterruptedMove, BrokenMoveError)
+
+
+def out_of_sight(state: ServerState, step: Step) -> str:
+    """Why nobody can see from here where pg_wal is, and what to do; empty: it can be seen."""
+    if not state.is_local:
+        by_hand = f"on the server's machine: stop it, move {step.argument('from')} to "
+        by_hand += f"{step.argument('to')}, link pg_wal there, start it"
+        return f"needs the server's machine; {by_hand}"
+    try:
+        os.lstat(f"{state.data_directory}/pg_wal")
+    except PermissionError:
+        return "needs to see the data directory: run pgstow as root or as the server's user"
+    except OSError:
+        return ""  # there is none, which is seen
+    return ""
 
 
 def is_there(data_directory: str, step: Step) -> bool:
@@ -42,120 +63,105 @@ def is_there(data_directory: str, step: Step) -> bool:
 
 def forget(context: Context, step_id: int) -> None:
     """A step that is about to begin (again, or backwards) has moved nothing yet."""
-    context.journal.remember(step_id, {_WAL: None, STOPPED: False})
+    context.journal.remember(step_id, {WAL: None, STOPPED: False})
+
+
+def way_back(context: Context, step: Step) -> tuple[tuple[str, str], ...]:
+    """The arguments that bring pg_wal back, to a volume that is mounted then as it is now."""
+    home = step.argument("from")
+    mount = directories.mount_point(home)
+    if mount == directories.mount_point(context.state.data_directory):
+        mount = ""  # without it there would be no server
+    return (("from", step.argument("to")), ("to", home), ("mount", mount))
 
 
 def move(context: Context, step_id: int, step: Step, hook: Hook = lambda _: None) -> Outcome:
-    """Move pg_wal, or say what is missing: the machine, or the user's leave to restart."""
+    """Move pg_wal, or say what is missing: the user's leave to restart."""
     state, world = context.state, context.world
-    if not state.is_local:
-        by_hand = f"on the server's machine: stop it, move {step.argument('from')} to "
-        by_hand += f"{step.argument('to')}, link pg_wal there, start it"
-        return Outcome(step, "skipped", note=f"needs the server's machine; {by_hand}")
     if not context.options.restart:
         return Outcome(step, "skipped", note="needs a restart; run again with --restart")
-    with _only_one(state.data_directory):
+    with only_one(state.data_directory):
         prepared = _prepare(context, step)
         made = [*context.journal.step(step_id).made, *prepared.made]
-        context.journal.remember(step_id, {_WAL: asdict(prepared), STOPPED: False, MADE: made})
+        context.journal.remember(step_id, {WAL: asdict(prepared), STOPPED: False, MADE: made})
         moving = Moving(prepared, world.disk, world.postmasters, context.journal, step_id, hook)
         try:
-            total = directories.tree_bytes(Path(prepared.source))
-            moving.first_copy(_progress(context.observer, total))
+            moving.first_copy(progress(context.observer, prepared))
             hook("after first copy")
             context.server.checkpoint()
             context.server.close()
             left = moving.complete()
         except BaseException as error:
-            _put_back(moving, error)
+            put_back(moving, error)
             raise
     context.server.lock()
-    return Outcome(step, "done", note=_kept(left))
+    return Outcome(step, "done", note=kept(left))
 
 
-def _kept(left: tuple[str, ...]) -> str:
+def kept(left: tuple[str, ...]) -> str:
     """What was found that is not pgstow's."""
     more = f" and {len(left) - 3} more" if len(left) > 3 else ""
     return f"not pgstow's, and left: {', '.join(left[:3])}{more}" if left else ""
 
 
-def _put_back(moving: Moving, error: BaseException) -> None:
-    """After a failure or Ctrl-C: as before, where that is still possible.
+def put_back(moving: Moving, error: BaseException) -> None:
+    """After a failure or Ctrl-C: as before, where that is still possible, and the error says so.
 
     Else the move stays open, to be resumed: that is said by raising.
     """
-    second = ""
+    failure: BaseException | None = None
     try:
         if not moving.ran_on_copy():
-            moving.abandon()
+            _say(error, _as_before(moving, moving.abandon()))
             return
-    except (PgstowError, KeyboardInterrupt) as failure:
-        second = str(failure) or "interrupted"
+        found = f"the server has been started on {moving.move.target}, and the old pg_wal is to go"
+    except (Exception, KeyboardInterrupt) as second:
+        failure = second
+        found = f"putting pg_wal back failed: {one_line(second)}; {_where_it_is(moving)}"
+    for one in (failure, error):
+        if isinstance(one, Exception) and not isinstance(one, PgstowError):
+            raise BrokenMoveError(f"{one_line(error)}; {found}") from one
     if not isinstance(error, PgstowError):
-        raise InterruptedMove from error
-    if second:
-        raise UnfinishedError(
-            f"{error.message}; and putting pg_wal back failed: {second}",
-            "run apply again when that is mended; the old pg_wal is whole",
-        ) from error
-    raise UnfinishedError(error.message, "run apply --restart again to go on") from error
+        raise InterruptedMove(found) from error
+    remedy = "run apply again when that is mended" if failure else "run apply --restart to go on"
+    raise UnfinishedError(f"{error.message}; {found}", remedy) from error
 
 
-def recover(
-    journal: Journal,
-    *,
-    options: Options | None = None,
-    observer: Observer | None = None,
-    disk: Disk | None = None,
-    postmasters: Postmasters = postmaster,
-) -> tuple[str, ...]:
-    """Finish, or give up, moves of pg_wal that were killed; says what was done.
-
-    To be called before connecting: the server may be down. A move goes on where the restart is
-    allowed (``options.restart``) or the server was started on the new directory already; else
-    everything is put back as it was.
-    """
-    said = []
-    for known in journal.unfinished_wal_moves():
-        if known.facts.get(_WAL) is None:
-            continue  # it had not begun to copy
-        prepared = Move.of(known.facts[_WAL])
-        data_directory = prepared.server.data_directory
-        if postmasters.system_identifier(data_directory) != prepared.identifier:
-            continue  # another machine's, or gone
-        with _only_one(data_directory):
-            record = journal.step(known.id)
-            if record.status not in OPEN:
-                continue  # another apply has settled it meanwhile
-            moving = Moving(prepared, disk or Disk(), postmasters, journal, record.id)
-            said.append(_recover(record, moving, options or Options()))
-            (observer or Observer()).waiting(said[-1])
-    return tuple(said)
+def _as_before(moving: Moving, left: tuple[str, ...]) -> str:
+    """What was put back."""
+    was_stopped = moving.journal.facts(moving.step_id).get(STOPPED)
+    runs = ", the server was started on it again" if was_stopped else ""
+    more = f"; {kept(left)}" if left else ""
+    return f"pg_wal is in {moving.move.source} as before{runs}{more}"
 
 
-def _recover(record: StepRecord, moving: Moving, options: Options) -> str:
-    journal, prepared = moving.journal, moving.move
-    was: StepStatus = "done" if record.status == "undoing" else "failed"
-    if options.restart or moving.ran_on_copy():
-        try:
-            left = moving.complete()
-        except BaseException as error:
-            _put_back(moving, error)
-            journal.finished(record.id, was, note=f"put back: {error}")
-            raise
-        journal.finished(
-            record.id,
-            "undone" if record.status == "undoing" else "done",
-            bytes=record.step.bytes,
-            note=_kept(left) or "completed after an interruption",
-        )
-        said = f"completed the interrupted move of pg_wal to {prepared.target}"
-    else:
-        left = moving.abandon()
-        journal.finished(record.id, was, note=_kept(left) or "given up")
-        said = f"gave up the interrupted move of pg_wal to {prepared.target}; it is in "
-        said += f"{prepared.source} as before"
-    return f"{said} ({_kept(left)})" if left else said
+def _where_it_is(moving: Moving) -> str:
+    """Where the old pg_wal is when putting it back failed, and whether the server runs."""
+    is_aside = os.path.lexists(moving.move.aside)
+    place = moving.old() if is_aside else Path(moving.move.source)
+    server = "runs" if moving.is_server_up() else "is down"
+    return f"the old one is untouched, in {place}; the server {server}"
+
+
+def one_line(error: BaseException) -> str:
+    """An error of any kind in one line."""
+    match error:
+        case PgstowError():
+            return str(error)
+        case KeyboardInterrupt():
+            return ": ".join(filter(None, ("interrupted", str(error))))
+    return f"{type(error).__name__}: {error}"
+
+
+def _say(error: BaseException, more: str) -> None:
+    """Add to an error what was done about it."""
+    match error:
+        case PgstowError():
+            error.message = f"{error.message}; {more}"
+        case KeyboardInterrupt():
+            error.args = (more,)
+        case _:
+            error.add_note(more)
 
 
 def _prepare(context: Context, step: Step) -> Move:
@@ -185,15 +191,21 @@ def _prepare(context: Context, step: Step) -> Move:
                 f"{name} is left from an earlier move",
                 "make sure that the server needs it no more, then remove it",
             )
-    needed = round(directories.tree_bytes(Path(prepared.source)) * _SPACE)
-    free = directories.free_bytes(str(prepared.staging))
-    if free is not None and free < needed:
-        raise HostError(f"{target} has no space for pg_wal", "make the volume larger")
+    check_space(prepared)
     return prepared
 
 
+def check_space(prepared: Move) -> None:
+    """Refuse a move whose target has no space for what is still to be copied."""
+    needed = round(directories.tree_bytes(Path(prepared.source)) * _SPACE)
+    needed -= directories.tree_bytes(prepared.staging)
+    free = directories.free_bytes(str(prepared.staging))
+    if free is not None and free < needed:
+        raise HostError(f"{prepared.target} has no space for pg_wal", "make the volume larger")
+
+
 @contextmanager
-def _only_one(data_directory: str) -> Iterator[None]:
+def only_one(data_directory: str) -> Iterator[None]:
     """A lock that the kernel drops with the process; the server's own is gone while it is down."""
     descriptor = os.open(data_directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -208,8 +220,9 @@ def _only_one(data_directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _progress(observer: Observer, total: int) -> Callable[[int], None]:
-    done = 0
+def progress(observer: Observer, prepared: Move) -> Callable[[int], None]:
+    """Tells an observer how much of pg_wal is copied."""
+    done, total = 0, directories.tree_bytes(Path(prepared.source))
 
     def advanced(count: int) -> None:
         nonlocal done

@@ -21,7 +21,7 @@ from pgstow.workspace.journal import Journal
 
 Hook = Callable[[str], None]
 STOPPED = "stopped"  # among a step's facts: whether it has begun to stop the server
-_SETTLED_S = 10.0  # a file older than this when the first copy began, and unchanged, is copied
+_SETTLED_S = 10.0  # a file older than this when a copy began, and unchanged since, is copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Move:
     link: str  # the name pg_wal in the data directory
     source: str  # where the files are, a real path
     target: str
-    started_at: float
+    started_at: float  # when the last whole copy began that was made beside the server
     token: str  # of its copy
     made: tuple[str, ...]  # directories it was to make
 
@@ -56,6 +56,11 @@ class Move:
     def owner(self) -> tuple[int, int]:
         """Who the files belong to."""
         return self.server.uid, self.server.gid
+
+    @property
+    def settled_before(self) -> float:
+        """What was last written before this, and is as its copy, was copied at rest."""
+        return self.started_at - _SETTLED_S
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "Move":
@@ -85,11 +90,14 @@ class Moving:
         at = Path(self.move.link) if self.is_switched() else self.move.staging
         return Copy(Path(self.move.source), at, self.move.token, self.disk)
 
-    def first_copy(self, advanced: Callable[[int], None]) -> None:
-        """Copy while the server runs, so that it is down only for what changes meanwhile."""
+    def first_copy(self, advanced: Callable[[int], None], *, unchanged_before: float = 0.0) -> None:
+        """Copy while the server runs, so that it is down only for what changes meanwhile.
+
+        ``unchanged_before`` is for one that is taken up again: see :class:`Copy`.
+        """
         staging, data = str(self.move.staging), self.move.server.data_directory
         directories.make_directory(staging, data, self.disk)
-        self.copy.update(advanced)
+        self.copy.update(advanced, unchanged_before=unchanged_before)
 
     def complete(self) -> tuple[str, ...]:
         """Go through all phases; those that were gone through before do nothing.
@@ -146,10 +154,27 @@ class Moving:
             return False
         if not os.path.lexists(self.move.aside):
             return True  # the old one is being removed already
-        if self.postmasters.running_pid(self.move.server.data_directory) is not None:
+        if self.is_server_up():
             return True
         copy = self.copy
-        return copy.listing(self._old()) != copy.listing(Path(self.move.link).resolve())
+        with disk_errors(f"{copy.list_file} cannot be read"):
+            is_there = copy.is_there()
+        if self.move.token and not is_there:
+            raise HostError(
+                f"{self.move.link} leads to {self.move.target}, where the copy is not (any more)",
+                "mount its volume, then run apply again",
+            )
+        with disk_errors(f"{self.move.link} cannot be looked at"):
+            return copy.listing(self.old()) != copy.listing(Path(self.move.link).resolve())
+
+    def is_server_up(self) -> bool:
+        """Whether the server runs, by whomever it was started."""
+        return self.postmasters.running_pid(self.move.server.data_directory) is not None
+
+    def old(self) -> Path:
+        """Where the old files are after the switch."""
+        aside = self.move.aside
+        return Path(self.move.source) if aside.is_symlink() else aside
 
     def _stop(self) -> None:
         self.journal.remember(self.step_id, {STOPPED: True})
@@ -158,10 +183,10 @@ class Moving:
     def _last_copy(self) -> None:
         if self.is_switched() or not os.path.lexists(self.move.link):
             return  # the copy was complete when the old name was put aside
-        if self.postmasters.running_pid(self.move.server.data_directory) is not None:
+        if self.is_server_up():
             raise HostError("the server was started by someone else meanwhile", "run apply again")
         copy = self.copy
-        copy.update(lambda _: None, unchanged_before=self.move.started_at - _SETTLED_S)
+        copy.update(lambda _: None, unchanged_before=self.move.settled_before)
         if copy.listing(Path(self.move.source)) != copy.listing(self.move.staging):
             raise HostError(
                 f"{self.move.staging} is not a true copy of {self.move.source}", "run apply again"
@@ -192,16 +217,11 @@ class Moving:
         if not os.path.lexists(link) and os.path.lexists(aside):
             self.disk.rename(aside, link)
 
-    def _old(self) -> Path:
-        """Where the old files are after the switch."""
-        aside = self.move.aside
-        return Path(self.move.source) if aside.is_symlink() else aside
-
     def _clean(self) -> tuple[str, ...]:
         """Remove the old files: the server runs on the new ones."""
-        if self.postmasters.running_pid(self.move.server.data_directory) is None:
+        if not self.is_server_up():
             raise HostError("the server did not start on the moved pg_wal", "see its log")
-        old, in_use = self._old(), os.path.realpath(self.move.link)
+        old, in_use = self.old(), os.path.realpath(self.move.link)
         if not self.is_switched() or os.path.realpath(old) == in_use:
             raise HostError(f"{self.move.link} is not the new pg_wal: the old one stays", "look")
         copy = self.copy

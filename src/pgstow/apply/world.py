@@ -64,8 +64,11 @@ class Looks(Protocol):
     def indexes(self, database: str, table_oid: int) -> tuple[int, ...]:
         """The indexes of a table."""
 
-    def leftovers(self, rebuild: Rebuild) -> tuple[tuple[str, str], ...]:
-        """Invalid indexes, by schema and name, that a rebuild left behind."""
+    def leftovers(self, rebuild: Rebuild) -> tuple[tuple[str, str], ...] | None:
+        """Invalid indexes, by schema and name, that a rebuild left behind.
+
+        None while someone builds an index on the table: then nobody can tell.
+        """
 
     def lock_holders(self, database: str, relation_oid: int) -> tuple[Session, ...]:
         """Others that hold a lock on a relation."""
@@ -116,8 +119,8 @@ class Server(Looks, Protocol):
     def close(self) -> None:
         """End the sessions; the lock is given back."""
 
-    def end_backend(self, pid: int) -> None:
-        """Terminate a session of ours whose client is gone."""
+    def end_backend(self, identity: tuple[int, str]) -> None:
+        """Terminate that very session, of ours, whose client is gone."""
 
     def create_tablespace(self, name: str, location: str, options: dict[str, str]) -> None:
         """CREATE TABLESPACE."""

@@ -68,7 +68,7 @@ def apply(
     opened = look_into(workspace) if looks_only else open_workspace(workspace, create=not undo)
     with opened as store, _terminating_as_interrupt():
         if not dry_run:
-            _recover(store, options, undo=undo)
+            _recover(store, dsn, options, None if undo else layout)
         if undo:
             _undo(store, dsn, options, yes=yes, dry_run=dry_run, json=json)
         elif layout is not None:
@@ -171,15 +171,26 @@ def _undo(
         _report(result, json=json)
 
 
-def _recover(store: "Store", options: "Options", *, undo: bool) -> None:
-    """A move of pg_wal that was killed may have left the server down: see to that first."""
+def _recover(store: "Store", dsn: str, options: "Options", layout: Path | None) -> None:
+    """A move of pg_wal that was killed may have left the server down: see to that first.
+
+    Without a layout it is to be taken back.
+    """
     from dataclasses import replace
+    from functools import partial
 
     from pgstow import apply
     from pgstow.cli.output import error_console
 
-    allowed = replace(options, restart=options.restart and not undo)
-    for said in apply.recover(store.journal, options=allowed):
+    again = "pgstow apply --undo" if layout is None else f"pgstow apply {layout}"
+    with _interruptible(again), _bars() as observer:
+        done = apply.recover(
+            store.journal,
+            options=replace(options, restart=options.restart and layout is not None),
+            observer=observer,
+            checkpoint=partial(apply.checkpoint, dsn),
+        )
+    for said in done:
         error_console().print(shown(said), markup=False)
 
 
@@ -235,9 +246,10 @@ def _interruptible(again: str) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        found = f": {shown(str(stop))}" if str(stop) else ""
         error_console().print(
-            f"Interrupted. What was done is kept: run {again} again to go on, or "
+            f"Interrupted{found}. What was done is kept: run {again} again to go on, or "
             "pgstow apply --undo to go back.",
             markup=False,
         )
@@ -283,6 +295,7 @@ def _bars() -> "Iterator[Observer]":
             self.position = ""
 
         def step_started(self, position: int, total: int, step: "Step") -> None:
+            self._end()
             self.position = f"{position}/{total}"
             title = f"{self.position} {step.kind} {shown(step.subject)}"
             self.task = self.bar.add_task(title, total=None, waits="")
@@ -292,14 +305,18 @@ def _bars() -> "Iterator[Observer]":
                 self.bar.update(self.task, completed=done_bytes, total=total_bytes, waits="")
 
         def waiting(self, text: str) -> None:
-            if self.task is not None:
-                self.bar.update(self.task, waits=shown(text))
+            if self.task is None:  # for what an earlier run left
+                self.task = self.bar.add_task("", total=None, waits="")
+            self.bar.update(self.task, waits=shown(text))
 
         def step_finished(self, outcome: "Outcome") -> None:
+            self._end()
+            console.print(_line(self.position, outcome), markup=False, soft_wrap=True)
+
+        def _end(self) -> None:
             if self.task is not None:
                 self.bar.remove_task(self.task)
                 self.task = None
-            console.print(_line(self.position, outcome), markup=False, soft_wrap=True)
 
     with Progress(*columns, console=console, transient=True) as bar:
         yield Bars(bar)

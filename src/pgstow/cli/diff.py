@@ -91,7 +91,7 @@ def between(
         wanted,
         rates={name: one.bytes_per_second for name, one in limits.items() if one.bytes_per_second},
         prune=prune,
-        made=store.journal.made_tablespaces(state.system_identifier),
+        made=_made_tablespaces(state, store),
         pressure=migration.Pressure.of(profile, limits) if profile else None,
     )
     remarks = migration.remarks(state, wanted, taken)
@@ -129,6 +129,13 @@ def _as_bought(volume: "Volume", layout: "Layout", offers: "Catalog") -> str:
     parts += [f"{device.iops:,.0f} IOPS"] if device.iops is not None else []
     parts += [format_rate(device.bytes_per_second)] if device.bytes_per_second is not None else []
     return ", ".join(parts)
+
+
+def _made_tablespaces(state: "ServerState", store: "Store") -> frozenset[str]:
+    """Those that pgstow made and that are where it made them: else they are of others by now."""
+    made = store.journal.made_tablespaces(state.system_identifier)
+    there = ((space.name, space.location) for space in state.tablespaces)
+    return frozenset(name for name, location in there if made.get(name) == location)
 
 
 def present_layout(state: "ServerState", wanted: "Layout", store: "Store") -> "Layout":

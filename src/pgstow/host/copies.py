@@ -63,12 +63,11 @@ class Copy:
         """
         if not _is_directory(self.target):
             return ()
-        ours = self._ours()
         with disk_errors(f"{self.target} cannot be emptied"):
-            for path in self._files(ours):
+            for path in self._files(self._ours()):
                 self.disk.remove_file(path)
             self._remove_directories(self.target, "directory")
-            if self._is_ours_at_all():
+            if self.is_there():
                 self.disk.remove_file(self.list_file)
         return tuple(str(path) for path in _walk(self.target) if not _is_directory(path))
 
@@ -79,8 +78,9 @@ class Copy:
         """
         if not _is_directory(source):
             return ()
-        listed = {entry[1]: tuple(entry[2:]) for entry in self._entries() if entry[0] == "source"}
         with disk_errors(f"{source} cannot be emptied"):
+            found = (entry for entry in self._entries() if entry[0] == "source")
+            listed = {entry[1]: tuple(entry[2:]) for entry in found}
             for path in list(_walk(source)):
                 name = str(path.relative_to(source))
                 if not _is_directory(path) and listed.get(name) == _identity(path):
@@ -91,8 +91,12 @@ class Copy:
     def finish(self) -> None:
         """Remove the list: from now on the copy is the original."""
         with disk_errors(f"{self.list_file} cannot be removed"):
-            if self._is_ours_at_all():
+            if self.is_there():
                 self.disk.remove_file(self.list_file)
+
+    def is_there(self) -> bool:
+        """Whether the list is this copy's own: else nothing in the directory is known to be."""
+        return next(self._entries(), None) == ["copy", self.token]
 
     def listing(self, directory: Path) -> set[tuple[str, int, int]]:
         """Names, sizes and times of the files in a directory, but for what is the copy's own."""
@@ -186,7 +190,7 @@ class Copy:
     def _entries(self) -> Iterator[list[object]]:
         """What the list says; a last line that was cut off by a kill is not there."""
         try:
-            lines = self.list_file.read_text(encoding="utf-8").splitlines()
+            lines = self.list_file.read_text(encoding="utf-8", errors="replace").split("\n")
         except (FileNotFoundError, NotADirectoryError):
             return
         for line in lines:
@@ -197,13 +201,10 @@ class Copy:
             if isinstance(entry, list) and len(entry) >= 2:
                 yield entry
 
-    def _is_ours_at_all(self) -> bool:
-        return next(self._entries(), None) == ["copy", self.token]
-
     def _ours(self) -> dict[str, set[Identity]]:
         """What each file that the copy wrote may look like."""
         found: dict[str, set[Identity]] = {}
-        if self._is_ours_at_all():
+        if self.is_there():
             for entry in self._entries():
                 if entry[0] == "file":
                     found.setdefault(str(entry[1]), set()).add(tuple(entry[2:]))  # type: ignore[arg-type]
@@ -225,7 +226,7 @@ class Copy:
         ]
 
     def _check_foreign(self, ours: dict[str, set[Identity]]) -> None:
-        known = set(self._files(ours)) | ({self.list_file} if self._is_ours_at_all() else set())
+        known = set(self._files(ours)) | ({self.list_file} if self.is_there() else set())
         for path in _walk(self.target):
             if not _is_directory(path) and path not in known:
                 raise self._foreign(path)

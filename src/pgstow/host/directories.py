@@ -5,6 +5,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from pgstow.host.disk import Disk
@@ -90,6 +91,14 @@ def remove_directories(made: Iterable[str], disk: Disk) -> tuple[str, ...]:
     return tuple(reversed(left))
 
 
+def mount_point(path: str) -> str:
+    """Where the filesystem of a path, or of its nearest parent that exists, is mounted."""
+    place = existing_ancestor(os.path.realpath(path))
+    while not place.is_mount():
+        place = place.parent
+    return str(place)
+
+
 def free_bytes(path: str) -> int | None:
     """What an ordinary user may still write to the filesystem of a path, or of its parent."""
     place = existing_ancestor(path)
@@ -146,12 +155,13 @@ def sync_directory(path: Path) -> None:
 
 
 def tree_bytes(path: Path) -> int:
-    """The bytes of the files in a directory and below."""
-    return sum(
-        os.stat(os.path.join(folder, name), follow_symlinks=False).st_size  # noqa: PTH116,PTH118
-        for folder, _, names in os.walk(path)
-        for name in names
-    )
+    """The bytes of the files in a directory and below, but for those that go meanwhile."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(folder) / name).lstat().st_size
+    return total
 
 
 def file_sizes(path: str) -> dict[str, int] | None:

@@ -14,6 +14,8 @@ from pgstow.host.directories import server_user
 from pgstow.model.errors import HostError
 
 Manager = Literal["pg_ctl", "pg_ctlcluster", "systemd"]
+_POLL_S = 0.05
+_STATUS_LINE = 7  # LOCK_FILE_LINE_PM_STATUS - 1, in src/include/utils/pidfile.h
 _STOP_TIMEOUT_S = 600
 _START_TIMEOUT_S = 3600  # crash recovery may be long, and giving up would help nobody
 _CLUSTER_CONFIG = re.compile(r"/etc/postgresql/([^/]+)/([^/]+)/postgresql\.conf")
@@ -51,16 +53,16 @@ class Postmaster:
 
 def find_postmaster(data_directory: str, config_file: str) -> Postmaster:
     """Find out how the running server of a data directory was started."""
-    pid = running_pid(data_directory)
-    if pid is None:
-        raise HostError(f"no server runs on {data_directory}", "start it first")
-    proc = Path("/proc") / str(pid)
     uid, gid = server_user(data_directory)
-    if os.geteuid() not in (0, uid):
+    if os.geteuid() not in (0, uid):  # who may not look would find no server
         raise HostError(
             f"only root or the owner of {data_directory} may restart its server",
             "run pgstow as one of them",
         )
+    pid = running_pid(data_directory)
+    if pid is None:
+        raise HostError(f"no server runs on {data_directory}", "start it first")
+    proc = Path("/proc") / str(pid)
     try:
         program = str((proc / "exe").readlink()).removesuffix(" (deleted)")
         cgroups = (proc / "cgroup").read_text()
@@ -123,6 +125,15 @@ def running_pid(data_directory: str) -> int | None:
     return pid if at_work == os.path.realpath(data_directory) else None
 
 
+def _is_stopping(data_directory: str) -> bool:
+    """Whether the server has been told to stop, by the last line of its lock file."""
+    try:
+        lines = (Path(data_directory) / "postmaster.pid").read_text().split("\n")
+    except (OSError, ValueError):
+        return False
+    return len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "stopping"
+
+
 def stop(postmaster: Postmaster) -> None:
     """Stop the server in fast mode and wait until it is gone."""
     if running_pid(postmaster.data_directory) is None:
@@ -139,13 +150,22 @@ def stop(postmaster: Postmaster) -> None:
     while running_pid(postmaster.data_directory) is not None:
         if time.monotonic() > deadline:
             raise HostError("the server did not stop", "see its log")
-        time.sleep(0.05)
+        time.sleep(_POLL_S)
 
 
 def start(postmaster: Postmaster) -> None:
-    """Start the server as it was started before, and wait until it accepts connections."""
-    if running_pid(postmaster.data_directory) is not None:
-        return
+    """Start the server as it was started before, and wait until it accepts connections.
+
+    One that is still stopping, as after a stop that was interrupted, is waited for: it will be
+    down.
+    """
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while running_pid(postmaster.data_directory) is not None:
+        if not _is_stopping(postmaster.data_directory):
+            return
+        if time.monotonic() > deadline:
+            raise HostError("the server is still stopping, and must be started then", "see its log")
+        time.sleep(_POLL_S)
     if postmaster.manager == "systemd":
         programs.run(["systemctl", "start", *postmaster.unit], timeout_s=_START_TIMEOUT_S)
     elif postmaster.manager == "pg_ctlcluster":

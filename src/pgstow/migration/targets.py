@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import posixpath
 import re
 from dataclasses import replace
 
@@ -34,6 +35,15 @@ def location_on(mount: str, name: str) -> str:
     return f"{mount.rstrip('/')}/{plain}"
 
 
+def canonical(path: str) -> str:
+    """An absolute path as PostgreSQL keeps one.
+
+    >>> canonical("//mnt/fast/./a//b/")
+    '/mnt/fast/a/b'
+    """
+    return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
 def is_under(path: str, directory: str) -> bool:
     """Whether a path is a directory or in it.
 
@@ -60,7 +70,7 @@ def needed_tablespaces(state: ServerState, wanted: Layout) -> tuple[Tablespace, 
     for space in spaces:
         present = next((t for t in state.tablespaces if t.name == space.name), None)
         mount = wanted.volume(space.volume).mount
-        location = space.location or location_on(mount, space.name)
+        location = canonical(space.location) if space.location else location_on(mount, space.name)
         if present is not None and present.location != location:
             if space.location or volume_at(wanted, present.location) != space.volume:
                 raise LayoutError(

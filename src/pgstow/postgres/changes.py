@@ -255,10 +255,14 @@ def checkpoint(connection: Connection) -> None:
         connection.execute("CHECKPOINT")
 
 
-def end_session(connection: Connection, pid: int) -> None:
-    """Terminate a session of ours whose client is gone."""
-    with change_errors(f"ending session {pid}"):
-        connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+def end_session(connection: Connection, identity: tuple[int, str]) -> None:
+    """Terminate that very session, of ours, whose client is gone: its pid may be another's soon."""
+    with change_errors(f"ending session {identity[0]}"):
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s"
+            " AND extract(epoch FROM backend_start)::text = %s",
+            identity,
+        )
 
 
 def try_lock(connection: Connection) -> int | None:

@@ -137,8 +137,13 @@ class Rebuild:
     target: str
 
 
-def leftover_indexes(connection: Connection, rebuild: Rebuild) -> tuple[tuple[str, str], ...]:
-    """Invalid indexes that a rebuild left, by schema and name; none while someone builds there.
+def leftover_indexes(
+    connection: Connection, rebuild: Rebuild
+) -> tuple[tuple[str, str], ...] | None:
+    """Invalid indexes that a rebuild left, by schema and name.
+
+    None while someone builds an index on the table, or may do so: the role may not be let see of
+    which table. Whose an invalid index is, nobody can tell then.
 
     It is the rebuild's own only if all agrees. Until the new index takes the old one's name, the
     new one (``_ccnew``) is what may be left: it came after the table's indexes were looked at, and
@@ -149,25 +154,28 @@ def leftover_indexes(connection: Connection, rebuild: Rebuild) -> tuple[tuple[st
     with change_errors("looking for leftover indexes"):
         rows = connection.execute(
             """
-            SELECT c.oid::bigint, n.nspname::text, c.relname::text,
-                   coalesce(own.spcname, whole.spcname)::text,
-                   EXISTS (SELECT FROM pg_class o WHERE o.oid = %s AND o.relname = %s)
-              FROM pg_index x
-              JOIN pg_class c ON c.oid = x.indexrelid
-              JOIN pg_namespace n ON n.oid = c.relnamespace
-              JOIN pg_database d ON d.datname = current_database()
+            SELECT EXISTS (SELECT FROM pg_stat_progress_create_index p
+                            WHERE p.datid = d.oid AND coalesce(p.relid = %(table)s, true)),
+                   EXISTS (SELECT FROM pg_class o
+                            WHERE o.oid = %(oid)s AND o.relname = %(name)s),
+                   c.oid::bigint, n.nspname::text, c.relname::text,
+                   coalesce(own.spcname, whole.spcname)::text
+              FROM pg_database d
               JOIN pg_tablespace whole ON whole.oid = d.dattablespace
+              LEFT JOIN pg_index x ON x.indrelid = %(table)s AND NOT x.indisvalid
+              LEFT JOIN pg_class c ON c.oid = x.indexrelid
+              LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
               LEFT JOIN pg_tablespace own ON own.oid = c.reltablespace
-             WHERE x.indrelid = %s AND NOT x.indisvalid
-               AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p
-                                WHERE p.relid = x.indrelid)
+             WHERE d.datname = current_database()
             """,
-            (rebuild.oid, rebuild.name, rebuild.table_oid),
+            {"table": rebuild.table_oid, "oid": rebuild.oid, "name": rebuild.name},
         ).fetchall()
+    if any(is_building for is_building, *_ in rows):
+        return None
     return tuple(
         (schema, name)
-        for oid, schema, name, tablespace, has_its_name in rows
-        if is_leftover(rebuild, oid, name, tablespace, not has_its_name)
+        for _, has_its_name, oid, schema, name, tablespace in rows
+        if oid is not None and is_leftover(rebuild, oid, name, tablespace, not has_its_name)
     )
 
 
@@ -340,6 +348,15 @@ def database_oid(connection: Connection) -> int:
     if row is None:
         raise ServerError("the session's database does not exist any more", "run diff again")
     return int(row[0])
+
+
+def system_identifier(connection: Connection) -> str:
+    """The identifier of the server's cluster."""
+    with change_errors("asking for the server's identifier"):
+        row = connection.execute(
+            "SELECT system_identifier::text FROM pg_control_system()"
+        ).fetchone()
+    return str(row[0]) if row else ""
 
 
 def is_in_recovery(connection: Connection) -> bool:

@@ -245,18 +245,16 @@ class Journal:
         """Whether the runs on a server left nothing to look at."""
         return not (self.open_steps(server) or self.rebuilds(server))
 
-    def made_tablespaces(self, server: str) -> frozenset[str]:
-        """Tablespaces that runs on this server made and nobody took back."""
-        rows = self._connection.execute(
-            "SELECT s.kind, s.subject FROM apply_step s JOIN apply_run r ON r.id = s.run"
-            " WHERE r.server = ? AND s.status = 'done'"
-            " AND s.kind IN ('create tablespace', 'drop tablespace') ORDER BY s.id",
-            (server,),
-        )
-        made: set[str] = set()
-        for kind, subject in rows:
-            (made.add if kind == "create tablespace" else made.discard)(subject)
-        return frozenset(made)
+    def made_tablespaces(self, server: str) -> dict[str, str]:
+        """Tablespaces that runs on this server made and nobody took back, and where they were."""
+        made: dict[str, str] = {}
+        kinds = "kind IN ('create tablespace', 'drop tablespace')"
+        for record in self._of_server(server, f"status = 'done' AND {kinds}"):
+            if record.step.kind == "create tablespace":
+                made[record.step.subject] = record.step.argument("location")
+            else:
+                made.pop(record.step.subject, None)
+        return made
 
     def _of_server(self, server: str, condition: str) -> tuple[StepRecord, ...]:
         of_server = "WHERE run IN (SELECT id FROM apply_run WHERE server = ?)"

@@ -34,8 +34,11 @@ fn a_closed_loop_looks_at_credits_about_as_often_however_long_it_takes() {
     );
     let at_s: Vec<f64> = credits.iter().map(|one| one[0].as_f64().unwrap()).collect();
     let (first, rest) = at_s[..at_s.len() - 1].split_first().unwrap();
-    assert!(*first == 0.0 && rest.windows(2).all(|pair| {
-        let step_s = pair[1] - pair[0];
-        (step_s / (rest[0] - first) - 1.0).abs() < 1e-3
-    }));
+    assert!(
+        *first == 0.0
+            && rest.windows(2).all(|pair| {
+                let step_s = pair[1] - pair[0];
+                (step_s / (rest[0] - first) - 1.0).abs() < 1e-3
+            })
+    );
 }

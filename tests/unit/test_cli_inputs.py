@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import report_samples
 import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from pgstow.layout_file import parse_layout
 from pgstow.load_file import parse_load
 from pgstow.model.errors import UserError
 from pgstow.units import parse_duration, parse_rate, parse_size
+from pgstow.workspace import Workspace
 
 HEAD = '[host]\nplatform = "ec2"\n'
 VOLUME = '[volumes.data]\ntype = "gp3"\nsize = "20GiB"\nmount = "/data"\n'
@@ -254,3 +256,33 @@ def test_a_trace_whose_companion_is_nested_too_deep(tmp_path: Path) -> None:
         (tmp_path / "t.csv.json").write_text(text)
         with pytest.raises(UserError):
             read_recording(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("plan", "--tps", "1e308"), "is not a rate"),
+        (("plan", "--out", "no/such/place.toml"), "there is no directory no/such"),
+        (("plan", "--out", "."), "is a directory"),
+        (("plan", "--out", LONG), "File name too long"),
+        (("explain", "--beside", "data=99999999MiB/s"), "more than any volume does"),
+        (("observe", "--commit-probe", "-1"), "commit-probe"),
+        (("verify", "--commit-probe", "100000"), "commit-probe"),
+        (("bench", "run", "wal-split", "--dry-run", "--blocks", "100000000"), "at most 10,000"),
+        (("bench", "run", "wal-split", "--dry-run", "--until", "ci=0%"), "is not ci=PERCENT"),
+    ],
+)
+def test_what_would_take_for_ever_or_end_in_vain_is_refused_at_once(
+    arguments: tuple[str, ...],
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Workspace.open(tmp_path / "pgstow.db") as store:
+        store.add("profile", report_samples.profile())
+    status, error = ended(capsys, monkeypatch, *arguments)
+    assert status == 2
+    assert is_one_line(error)
+    assert says in error

@@ -318,7 +318,9 @@ def _bars() -> "Iterator[Observer]":
                 self.bar.remove_task(self.task)
                 self.task = None
 
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
         yield Bars(bar)
 
 

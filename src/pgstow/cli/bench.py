@@ -95,6 +95,7 @@ def run(
 
     Example: sudo pgstow bench run wal-split --until ci=2%
     """
+    half_width = half_width_of(until)
     experiment = experiment_of(name, profile, only, blocks)
     if dry_run:
         tools_of(name).check(experiment)
@@ -105,7 +106,7 @@ def run(
             experiment,
             _target(experiment, directory, secret),
             tools_of(name),
-            half_width_of(until),
+            half_width,
             fresh,
             workspace,
             json,

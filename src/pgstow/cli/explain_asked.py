@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pgstow.model import Profile
     from pgstow.prediction import CacheSize, OpenLoad
 
+_MOST_BYTES_PER_S = 16 * 2**30  # as much as RDS makes of four volumes
 _HOW = "write it like --beside data=100MiB/s, which is read, or --beside data=20MiB/s:written"
 
 
@@ -24,7 +25,7 @@ def open_loads(texts: "Sequence[str]") -> "tuple[OpenLoad, ...]":
 
 def _open_load(text: str) -> "OpenLoad":
     from pgstow.prediction import SEQUENTIAL_READ_BYTES, OpenLoad
-    from pgstow.units import parse_rate
+    from pgstow.units import format_rate, parse_rate
 
     volume, equals, asked = text.rpartition("=")
     rate, colon, how = asked.partition(":")
@@ -33,6 +34,9 @@ def _open_load(text: str) -> "OpenLoad":
     bytes_per_s = parse_quantity(rate, "--beside", parse_rate)
     if bytes_per_s <= 0:
         raise UserError(f"--beside {text}: nothing is asked", _HOW)
+    if bytes_per_s > _MOST_BYTES_PER_S:
+        most = format_rate(_MOST_BYTES_PER_S)
+        raise UserError(f"--beside {text}: over {most}, which is more than any volume does", _HOW)
     per_second = bytes_per_s / SEQUENTIAL_READ_BYTES
     return OpenLoad(volume, per_second, SEQUENTIAL_READ_BYTES, writes=bool(colon))
 

@@ -45,8 +45,10 @@ CommitProbe = Annotated[
     typer.Option(
         "--commit-probe",
         metavar="RATE",
+        min=0,
+        max=100,  # more would be a load of its own
         callback=finite,
-        help="Send RATE test commits per second and time them (writes WAL).",
+        help="Send RATE test commits per second, 100 at most, and time them (writes WAL).",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]

@@ -23,6 +23,10 @@ def check_out(path: Path, store: "Workspace") -> None:
         raise UserError(
             f"{path} cannot be read: {error.strerror}", "name another file with --out"
         ) from error
+    if not path.parent.is_dir():
+        raise UserError(f"there is no directory {path.parent} for {path.name}", "make it first")
+    if path.is_dir():
+        raise UserError(f"{path} is a directory", "name a file with --out")
     if not present:
         return
     for entry in reversed(store.list("plan")):

@@ -11,6 +11,7 @@ from pgstow.units import Bytes
 Target = Literal["emulated", "directories", "server"]
 Caches = Literal["cold", "warm"]
 MOST_PROBES_PER_S = 100  # more would be a load of its own
+MOST_BLOCKS = 10_000  # more would be years
 Levels = tuple[tuple[str, str], ...]  # factor and level, in the factors' order
 
 
@@ -153,6 +154,10 @@ class Experiment:
             raise UserError(f"experiment {self.name} has no treatments", "give a factor its levels")
         if self.blocks < 1:
             raise UserError(f"experiment {self.name} needs at least one block, not {self.blocks}")
+        if self.blocks > MOST_BLOCKS:
+            raise UserError(
+                f"experiment {self.name} has {self.blocks:,} blocks", f"use at most {MOST_BLOCKS:,}"
+            )
         if len({treatment.levels for treatment in self.treatments}) < len(self.treatments):
             raise UserError(f"experiment {self.name} has a treatment twice")
         if self.compare not in self.factors:

@@ -42,7 +42,7 @@ def test_the_list_is_data_too() -> None:
     rows = json.loads(run("--platform", "ec2", "--json"))
     gp3 = next(row for row in rows if row["name"] == "gp3")
     assert gp3["prices"]["us-east-1"]["usd_per_gib"] == 0.08
-    assert gp3["facts"]["iops"]["date"] == "2026"
+    assert gp3["facts"]["iops"]["date"] == "2026-11-20"
 
 
 def test_show_names_the_sources() -> None:

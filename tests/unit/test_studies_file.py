@@ -5,7 +5,19 @@ import pytest
 from pgstow.experiment_file import experiment_names, find_experiment, read_experiment
 from pgstow.model import Claim, UserError
 from pgstow.studies_file import parse_study, read_study, study_names
-from pgstow.verification.experiments import METRICS
+from pgstow.verification.experiments.metrics import known_metric
+
+# What a trial has: figures of its own and of its scripts, and shares of the active sessions.
+FIGURES = {
+    "tps", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms", "stddev_ms", "seconds",
+    "connection_ms", "commit_mean_ms", "commit_p99_ms", "commit_max_ms", "wal_sync_ms",
+    "wal_sync_us", "wal_write_ms", "wal_write_us", "wal_write_max_ms", "wal_write_kib",
+    "await_max_ms", "device_writes", "device_write_kib", "usd_month", "usd_per_1000_tps",
+}  # fmt: skip
+SCRIPTS = {"read_articles", "read_old_article", "record_events"}
+EVENTS = {"IO:WalSync", "LWLock:WALWrite"}
+METRICS = FIGURES | {f"waits.{event}" for event in EVENTS}
+METRICS |= {f"scripts.{script}.{figure}" for script in SCRIPTS for figure in FIGURES}
 
 
 def recorded_profiles(name: str) -> list[str]:
@@ -29,9 +41,14 @@ def test_claims_are_about_levels_of_the_experiment(name: str) -> None:
         assert claim.over != claim.under
         for side in (claim.over, claim.under):
             assert tuple(sorted(side)) in named, claim.text
-        assert claim.metric in METRICS or claim.metric.startswith(("scripts.", "waits."))
+        assert claim.metric in METRICS, claim.text
     for row in study.rows:
         assert not row.levels or tuple(sorted(row.levels)) in named, row.label
+    assert {column.metric for column in study.columns} - {None} <= METRICS
+
+
+def test_every_figure_of_a_claim_can_be_read() -> None:
+    assert sorted(known_metric(name).name for name in METRICS) == sorted(METRICS)
 
 
 @pytest.mark.parametrize("name", experiment_names())

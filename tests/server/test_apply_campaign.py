@@ -1,6 +1,6 @@
 """Apply and undo on real servers under drawn faults: what the fakes say holds there too.
 
-Every case is made from its seed, which its name has. A tenth runs with the other tests.
+Every case is made from its seed, which its name has. An eighth runs with the other tests.
 """
 
 import os

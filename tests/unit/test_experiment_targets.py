@@ -328,7 +328,6 @@ def test_a_lock_is_of_one_program_and_waiting_can_be_given_up(tmp_path: Path) ->
 _LEAVES = """
 import subprocess, sys
 from pathlib import Path
-from typing import Any
 from pgstow.experiment.targets.known_data import expected_bytes, missing_tables, tables_among
 from pgstow.experiment.targets.record import Record
 from pgstow.host import processes

@@ -1,7 +1,6 @@
 """Exported trials: they can be read back, and hostile text in them is only text."""
 
 import csv
-import doctest
 import functools
 import io
 import json
@@ -33,10 +32,6 @@ def loaded(script: str) -> sqlite3.Connection:
     connection.executescript(script)
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
-
-
-def test_the_examples_hold() -> None:
-    assert doctest.testmod(trial_columns).failed == 0
 
 
 def test_csv_has_a_line_a_trial_with_its_figures() -> None:

@@ -1,6 +1,5 @@
 """The page's part on experiments: what it claims, and what it shows of much and of little."""
 
-import doctest
 import json
 import re
 from dataclasses import replace
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 from test_report import FORBIDDEN_TAGS, LOADING, Page
 
 from pgstow.model import Claim, Column, LatencyHistogram, Mistake, PublishedRow, Study, Waits
-from pgstow.report import ExperimentSection, ReportDocument, formatting, render, render_pngs
+from pgstow.report import ExperimentSection, ReportDocument, render, render_pngs
 from pgstow.report.charts import to_svg
 from pgstow.report.experiments import colours, curves, level_charts, time_charts, words
-from pgstow.report.experiments import study as study_table
 from pgstow.report.experiments.view import AS_PICTURE
 from pgstow.verification import experiments as statistics
 
@@ -27,11 +25,6 @@ def page(*sections: ExperimentSection) -> str:
 @pytest.fixture(scope="module")
 def small() -> str:
     return page(samples.wal_split(), samples.filesystem())
-
-
-@pytest.mark.parametrize("module", [curves, words, level_charts, formatting, study_table])
-def test_the_examples_hold(module) -> None:  # type: ignore[no-untyped-def]
-    assert doctest.testmod(module, extraglobs={"LatencyHistogram": LatencyHistogram}).failed == 0
 
 
 def test_a_clear_effect_is_said_with_its_interval(small: str) -> None:

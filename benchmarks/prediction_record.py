@@ -246,7 +246,7 @@ class _Processors:
     def __init__(self, dsn: str, client_pids: tuple[int, ...]) -> None:
         with connect(dsn, purpose="observe") as connection:
             rows = connection.execute("SELECT pid FROM pg_stat_activity").fetchall()
-        emulator = emulate.status(bench_volumes.STATE_DIRECTORY).pid
+        emulator = emulate.read_status(bench_volumes.STATE_DIRECTORY).pid
         self._known = {row[0]: "server" for row in rows} | dict.fromkeys(client_pids, "clients")
         self._known |= {emulator: "emulator", os.getpid(): "observer"}
         self._before = _process_seconds()

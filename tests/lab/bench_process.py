@@ -63,7 +63,7 @@ class LabVolumes:
         return lambda: ()
 
     def devices(self) -> Mapping[str, str]:
-        volumes = emulate.status(self.state).volumes
+        volumes = emulate.read_status(self.state).volumes
         return {Path(one.loop_device).name: one.name for one in volumes if one.loop_device}
 
 

@@ -97,7 +97,7 @@ def test_trials_run_on_volumes_of_their_own_and_leave_none(place: Path) -> None:
         assert 10 < trial.outcome.tps < 4 * 2000
         assert trial.usd_month is not None
         assert trial.warnings == ()
-    assert emulate.status(place / "emulator").volumes == ()
+    assert emulate.read_status(place / "emulator").volumes == ()
     assert [path.name for path in (place / "state").iterdir()] == ["lock"]
 
 

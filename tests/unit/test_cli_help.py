@@ -14,8 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import pgstow.cli
 from pgstow.cli.main import app
+from pgstow.workspace import Workspace
 
 HEAVY = {
     "altair", "boto3", "highspy", "jinja2", "numpy", "pgstow._native", "psycopg", "pydantic",
@@ -46,13 +46,41 @@ def test_a_command_that_does_not_exist_is_the_users_mistake() -> None:
     assert CliRunner().invoke(app, ["stow-it"]).exit_code == 2
 
 
-def test_the_command_line_starts_light() -> None:
-    assert pgstow.cli.main is not None  # what the subprocess imports exists here
-    program = "import json, sys; import pgstow.cli; print(json.dumps(sorted(sys.modules)))"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+STARTED = """
+import json, sys
+from pgstow.__main__ import main
+try:
+    main()
+finally:
+    json.dump(sorted(sys.modules), sys.stderr)
+"""
+EMULATES = {"pgstow.emulate.bring_up", "pgstow.emulate.calibrate", "pgstow.emulate.injection"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (("--version",), set()),
+        (("--help",), set()),
+        (("emulate", "status", "--json"), {"pydantic"}),
+        (("observe", "--list", "--json"), {"pydantic", "sqlite3"}),
+    ],
+    ids=lambda one: " ".join(sorted(one)),
+)
+def test_commands_read_no_more_than_they_need(
+    arguments: tuple[str, ...], needed: set[str], tmp_path: Path
+) -> None:
+    Workspace.open(tmp_path / "pgstow.db", create=True).close()
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"PGSTOW_EMULATOR": str(tmp_path / "emulator")},
     )
-    assert HEAVY & set(json.loads(loaded.stdout)) == set()
+    assert done.returncode == 0, done.stderr
+    assert (HEAVY | EMULATES) & set(json.loads(done.stderr)) == needed
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_trial_begins_with_the_credits_of_its_layout(monkeypatch: pytest.Monke
         def set_limits(self, enabled: bool) -> None:
             limits.append(enabled)
 
-    status = importlib.import_module("pgstow.emulate.status")  # also the name of a function
+    status = importlib.import_module("pgstow.emulate.status")
     monkeypatch.setattr(status, "Control", Control)
     monkeypatch.setattr(status, "read_status", lambda _: None)
     monkeypatch.setattr(status.process, "running", lambda _: SimpleNamespace())

@@ -52,7 +52,7 @@ class EmulatedVolumes:
         """Block devices, as /proc/diskstats names them, and the layout's volume on each."""
         from pgstow import emulate
 
-        volumes = emulate.status(STATE_DIRECTORY).volumes
+        volumes = emulate.read_status(STATE_DIRECTORY).volumes
         return {
             Path(one.loop_device).name: one.name for one in volumes if one.loop_device is not None
         }

@@ -102,7 +102,7 @@ def set_volume(
     rules = catalog.load()
     volumes = tuple(wanted if one.name == volume else one for one in layout.volumes)
     rules.check(replace(layout, volumes=volumes))  # its warnings are of a placement made up here
-    actions, status = emulate.modify(
+    actions, status = emulate.modify_volume(
         wanted,
         rules.device(wanted, layout.host),
         state_directory=state_dir,

@@ -45,6 +45,17 @@ class _Stages(InOrder):
         "emulate",
     )
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Plainly: what lays out the commands' own help takes longer to read than all else here."""
+        self.rich_markup_mode = None
+        super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Each with the whole of its first sentence."""
+        found = [(name, self.commands[name]) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(limit=200)) for name, one in found])
+
 
 app = typer.Typer(
     name="pgstow",

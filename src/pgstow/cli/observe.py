@@ -53,6 +53,9 @@ def observe(
     Examples: pgstow observe --dsn "host=db1 user=monitor dbname=shop" --duration 10min;
     pgstow observe --list; pgstow observe --merge morning,evening --name day
     """
+    if listing or merge is not None:
+        _from_workspace(workspace, merge, name, json=json)
+        return
     from pgstow import observe as stage
     from pgstow import verification
     from pgstow.cli.output import console, print_json, print_warnings, progress
@@ -60,9 +63,6 @@ def observe(
     from pgstow.cli.workspace import open_workspace
     from pgstow.layout_file import read_layout
 
-    if listing or merge is not None:
-        _from_workspace(workspace, merge, name, json=json)
-        return
     given = read_layout(layout) if layout is not None else None
     duration_s, interval_s = (
         parse_seconds(duration, "--duration"),

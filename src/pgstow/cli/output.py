@@ -106,10 +106,13 @@ def confirm(question: str) -> bool:
 
 def print_warnings(warnings: "Iterable[Warning]") -> None:
     """Print warnings to standard error, one a line."""
+    found = tuple(warnings)
+    if not found:
+        return  # and rich need not be read
     from rich.text import Text
 
     target = error_console()
-    for warning in warnings:
+    for warning in found:
         remedy = f"; {warning.remedy}" if warning.remedy else ""
         said = shown(warning.message + remedy)
         target.print(Text.assemble(("warning:", "yellow"), " ", said), soft_wrap=True)

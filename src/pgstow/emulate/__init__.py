@@ -1,35 +1,39 @@
 """Make a layout's volumes out of memory, as mounted filesystems that behave like the cloud's."""
 
-from pgstow.emulate.backing import Backing, Choice, default_directory
-from pgstow.emulate.bring_up import plan_up, up
-from pgstow.emulate.control import Lost, ServerFault
-from pgstow.emulate.injection import (
-    Planned,
-    clear_faults,
-    describe_fault,
-    fault_kinds,
-    inject,
-    parse_fault,
-    read_schedule,
-    set_volatile,
-)
-from pgstow.emulate.modify import modify, running_layout
-from pgstow.emulate.reconcile import Action, describe_cap, describe_limits
-from pgstow.emulate.requirements import check_requirements
-from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY
-from pgstow.emulate.status import (
-    EmulatedVolume,
-    EmulatorStatus,
-    VolumeStatus,
-    check_credits,
-    emulated_volumes,
-    read_status,
-    reset_credits,
-    set_credits,
-    set_limits,
-)
-from pgstow.emulate.status import read_status as status
-from pgstow.emulate.take_down import Cleanup, down, plan_down
+from typing import TYPE_CHECKING
+
+from pgstow.late import reader
+
+if TYPE_CHECKING:
+    from pgstow.emulate.backing import Backing, Choice, default_directory
+    from pgstow.emulate.bring_up import plan_up, up
+    from pgstow.emulate.control import Lost, ServerFault
+    from pgstow.emulate.injection import (
+        Planned,
+        clear_faults,
+        describe_fault,
+        fault_kinds,
+        inject,
+        parse_fault,
+        read_schedule,
+        set_volatile,
+    )
+    from pgstow.emulate.modify import modify_volume, running_layout
+    from pgstow.emulate.reconcile import Action, describe_cap, describe_limits
+    from pgstow.emulate.requirements import check_requirements
+    from pgstow.emulate.state import DEFAULT_STATE_DIRECTORY
+    from pgstow.emulate.status import (
+        EmulatedVolume,
+        EmulatorStatus,
+        VolumeStatus,
+        check_credits,
+        emulated_volumes,
+        read_status,
+        reset_credits,
+        set_credits,
+        set_limits,
+    )
+    from pgstow.emulate.take_down import Cleanup, down, plan_down
 
 __all__ = [
     "DEFAULT_STATE_DIRECTORY",
@@ -54,7 +58,7 @@ __all__ = [
     "emulated_volumes",
     "fault_kinds",
     "inject",
-    "modify",
+    "modify_volume",
     "parse_fault",
     "plan_down",
     "plan_up",
@@ -65,6 +69,21 @@ __all__ = [
     "set_credits",
     "set_limits",
     "set_volatile",
-    "status",
     "up",
 ]
+
+if not TYPE_CHECKING:
+    # What needs least comes first.
+    _PARTS = (
+        "state",
+        "backing",
+        "control",
+        "reconcile",
+        "status",
+        "requirements",
+        "injection",
+        "take_down",
+        "modify",
+        "bring_up",
+    )
+    __getattr__ = reader(__name__, __all__, _PARTS)

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pgstow.emulate import faults
 from pgstow.emulate.faults import Fault
 from pgstow.model import Device, HostCap
 from pgstow.model.errors import HostError
+from pgstow.typed import adapter
 
 _TIMEOUT_S = 10.0
 _RELEASE_PATIENCE_S = 5.0
@@ -219,12 +220,6 @@ class FileBacking:
     kind: Literal["file"] = "file"
 
 
-_STATUS = TypeAdapter(ServerStatus)
-_INJECTED = TypeAdapter(Injected)
-_STATISTICS = TypeAdapter(ServerStatistics)
-_RECORDED = TypeAdapter(Recorded)
-
-
 @dataclass(frozen=True, slots=True)
 class Control:
     """A server's control socket; each command is a connection of its own."""
@@ -236,7 +231,7 @@ class Control:
         """What the server has and has done."""
         answer = self._ask({"command": "status"})
         try:
-            return _STATUS.validate_python(answer)
+            return adapter(ServerStatus).validate_python(answer)
         except ValidationError as error:
             raise OtherVersionError(
                 f"the emulator's server at {self.path} is of another version of pgstow",
@@ -294,7 +289,7 @@ class Control:
 
     def statistics(self) -> ServerStatistics:
         """What each volume has done, in full."""
-        return _STATISTICS.validate_python(self._ask({"command": "stats"}))
+        return adapter(ServerStatistics).validate_python(self._ask({"command": "stats"}))
 
     def start_recording(self, path: Path, volumes: Sequence[str] | None = None) -> None:
         """Record every request to some volumes, or all, into a new CSV file."""
@@ -303,7 +298,7 @@ class Control:
 
     def stop_recording(self) -> Recorded:
         """End the recording. The file is whole when there is another beside it, PATH.json."""
-        return _RECORDED.validate_python(self._ask({"command": "trace", "path": None}))
+        return adapter(Recorded).validate_python(self._ask({"command": "trace", "path": None}))
 
     def set_volatile(self, enabled: bool, name: str | None = None) -> None:
         """Keep what is not flushed undoable, of one volume or of all, those to come too.
@@ -333,7 +328,7 @@ class Control:
                 "for_s": for_s,
             }
         )
-        return _INJECTED.validate_python(answer)
+        return adapter(Injected).validate_python(answer)
 
     def clear(self, fault_id: int | None = None) -> None:
         """End one fault, or all with those that wait; after a power loss the power is back."""

@@ -26,7 +26,7 @@ def running_layout(state_directory: Path) -> Layout:
     return Layout(state.host, entries, Placement(data=entries[0].name, wal=entries[0].name))
 
 
-def modify(
+def modify_volume(
     volume: Volume,
     device: Device,
     *,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pgstow.emulate.backing import MEMORY, Backing
 from pgstow.emulate.control import Compensation
@@ -17,6 +17,7 @@ from pgstow.host.loops import Loop
 from pgstow.host.processes import ProcessIdentity
 from pgstow.model import Device, HostCap, HostSpec, Volume
 from pgstow.model.errors import HostError, UserError
+from pgstow.typed import adapter
 
 DEFAULT_STATE_DIRECTORY = Path("/run/pgstow/emulator")
 STATE_VERSION = 2
@@ -67,10 +68,6 @@ class State:
         """The state with one volume gone."""
         kept = tuple(entry for entry in self.volumes if entry.volume.name != name)
         return replace(self, volumes=kept)
-
-
-_STATE = TypeAdapter(State)
-_IDENTITY = TypeAdapter(ProcessIdentity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,7 @@ class StateDirectory:
             reason = f"state directory {self.path} cannot be used: {error.strerror}"
             raise UserError(reason, "name another with --state-dir") from error
         try:
-            state = _STATE.validate_json(text)
+            state = adapter(State).validate_json(text)
         except ValidationError as error:
             raise self._unknown(f"{self.state_file} is damaged") from error
         if state.version != STATE_VERSION:
@@ -152,12 +149,12 @@ class StateDirectory:
 
     def write(self, state: State) -> None:
         """Record the state, whole or not at all."""
-        write_atomically(self.state_file, _STATE.dump_json(state, indent=2))
+        write_atomically(self.state_file, adapter(State).dump_json(state, indent=2))
 
     def server(self) -> ProcessIdentity | None:
         """The recorded server, running or not."""
         try:
-            return _IDENTITY.validate_json(self.pid_file.read_text())
+            return adapter(ProcessIdentity).validate_json(self.pid_file.read_text())
         except (OSError, ValidationError):  # none, or cut short by a crash
             return None
 
@@ -192,7 +189,7 @@ class StateDirectory:
 
 def write_identity(identity: ProcessIdentity) -> bytes:
     """The text of a pid file."""
-    return _IDENTITY.dump_json(identity)
+    return adapter(ProcessIdentity).dump_json(identity)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -1,83 +1,88 @@
 """The words of pgstow, as frozen values that refuse impossible contents."""
 
-from pgstow.model.bound import Acceptance, Bound, Considered
-from pgstow.model.errors import (
-    HostError,
-    InfeasibleError,
-    LayoutError,
-    NotFoundError,
-    PgstowError,
-    ServerError,
-    UserError,
-    WorkspaceError,
-)
-from pgstow.model.experiment import (
-    Build,
-    CheckpointUse,
-    CommitUse,
-    CpuUse,
-    DataChoice,
-    DeviceUse,
-    Experiment,
-    Instruments,
-    IoUse,
-    LatencyHistogram,
-    Levels,
-    Outcome,
-    Schedule,
-    ServerChoice,
-    Treatment,
-    Trial,
-    Waits,
-    WalUse,
-    WorkloadChoice,
-)
-from pgstow.model.load import LoadPhase, LoadPlan, SyntheticLoad
-from pgstow.model.profile import (
-    Activity,
-    BackgroundWrites,
-    Demand,
-    DeviceTraffic,
-    HostTraffic,
-    PartitionedRelation,
-    Profile,
-    Relation,
-    ServerState,
-    TablespaceState,
-    WalDemand,
-)
-from pgstow.model.provenance import Provenance, Rate, Warning
-from pgstow.model.result import (
-    Goal,
-    LatencyMs,
-    Measurement,
-    Performance,
-    Plan,
-    Prediction,
-    Reason,
-    Setting,
-    Step,
-    VolumeLoad,
-)
-from pgstow.model.storage import (
-    DEFAULT_TABLESPACE,
-    Burst,
-    Device,
-    HostCap,
-    HostSpec,
-    Latency,
-    Layout,
-    MeasuredLatency,
-    Mechanics,
-    Member,
-    Placement,
-    Price,
-    RelationId,
-    Restore,
-    Tablespace,
-    Volume,
-)
-from pgstow.model.study import Claim, Column, Mistake, PublishedRow, Study
+from typing import TYPE_CHECKING
+
+from pgstow.late import reader
+
+if TYPE_CHECKING:
+    from pgstow.model.bound import Acceptance, Bound, Considered
+    from pgstow.model.errors import (
+        HostError,
+        InfeasibleError,
+        LayoutError,
+        NotFoundError,
+        PgstowError,
+        ServerError,
+        UserError,
+        WorkspaceError,
+    )
+    from pgstow.model.experiment import (
+        Build,
+        CheckpointUse,
+        CommitUse,
+        CpuUse,
+        DataChoice,
+        DeviceUse,
+        Experiment,
+        Instruments,
+        IoUse,
+        LatencyHistogram,
+        Levels,
+        Outcome,
+        Schedule,
+        ServerChoice,
+        Treatment,
+        Trial,
+        Waits,
+        WalUse,
+        WorkloadChoice,
+    )
+    from pgstow.model.load import LoadPhase, LoadPlan, SyntheticLoad
+    from pgstow.model.profile import (
+        Activity,
+        BackgroundWrites,
+        Demand,
+        DeviceTraffic,
+        HostTraffic,
+        PartitionedRelation,
+        Profile,
+        Relation,
+        ServerState,
+        TablespaceState,
+        WalDemand,
+    )
+    from pgstow.model.provenance import Provenance, Rate, Warning
+    from pgstow.model.result import (
+        Goal,
+        LatencyMs,
+        Measurement,
+        Performance,
+        Plan,
+        Prediction,
+        Reason,
+        Setting,
+        Step,
+        VolumeLoad,
+    )
+    from pgstow.model.storage import (
+        DEFAULT_TABLESPACE,
+        Burst,
+        Device,
+        HostCap,
+        HostSpec,
+        Latency,
+        Layout,
+        MeasuredLatency,
+        Mechanics,
+        Member,
+        Placement,
+        Price,
+        RelationId,
+        Restore,
+        Tablespace,
+        Volume,
+    )
+    from pgstow.model.study import Claim, Column, Mistake, PublishedRow, Study
 
 __all__ = [
     "DEFAULT_TABLESPACE",
@@ -159,3 +164,18 @@ __all__ = [
     "WorkloadChoice",
     "WorkspaceError",
 ]
+
+if not TYPE_CHECKING:
+    # What needs least comes first.
+    _PARTS = (
+        "errors",
+        "provenance",
+        "storage",
+        "bound",
+        "load",
+        "profile",
+        "result",
+        "study",
+        "experiment",
+    )
+    __getattr__ = reader(__name__, __all__, _PARTS)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 Verdict = Literal["higher", "lower", "no difference demonstrated", "too few samples"]
 _FEWEST = 2
@@ -49,7 +48,16 @@ class Effect:
 
 def student_quantile(confidence: float, degrees: float) -> float:
     """How many standard errors a two-sided interval of Student's t reaches to each side."""
-    return float(stats.t.ppf(0.5 + confidence / 2, degrees))
+    from scipy import special  # read when needed: most commands need no interval
+
+    return float(special.stdtrit(degrees, 0.5 + confidence / 2))
+
+
+def student_tail(sizes: np.ndarray, degrees: float) -> np.ndarray:
+    """The chance of Student's t to be as far from 0, on either side."""
+    from scipy import special
+
+    return np.asarray(2 * special.stdtr(degrees, -sizes))
 
 
 def mean_interval(samples: Sequence[float], *, confidence: float = 0.95) -> Interval | None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
-
 from pgstow.model import Step
+from pgstow.typed import adapter
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS apply_run (
@@ -57,8 +56,7 @@ _IN_EFFECT: tuple[StepStatus, ...] = ("done", "partial", *OPEN)
 # directories it made.
 REBUILDS = "rebuilds"
 MADE = "made"
-_STEP = TypeAdapter(Step)
-_PAIRS = TypeAdapter(tuple[tuple[str, str], ...])
+_Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ class Journal:
                 run,
                 step.kind,
                 step.subject,
-                _STEP.dump_json(step).decode(),
+                adapter(Step).dump_json(step).decode(),
             )
             for step in steps
         )
@@ -188,7 +186,7 @@ class Journal:
 
     def remember_undo(self, step: int, arguments: tuple[tuple[str, str], ...]) -> None:
         """Replace the planned undo by what the server showed just before the step."""
-        text = _PAIRS.dump_json(arguments).decode()
+        text = adapter(_Pairs).dump_json(arguments).decode()
         self._write("UPDATE apply_step SET undo = ? WHERE id = ?", text, step)
 
     def last_run(self, server: str) -> RunRecord | None:
@@ -283,9 +281,9 @@ class Journal:
 
 def _step_record(id: int, run: int, status: StepStatus, step: str, facts: str, *rest: Any) -> Any:
     *times, undo = rest
-    value = _STEP.validate_json(step)
+    value = adapter(Step).validate_json(step)
     if undo is not None:
-        value = _with_undo(value, _PAIRS.validate_json(undo))
+        value = _with_undo(value, adapter(_Pairs).validate_json(undo))
     return StepRecord(id, run, status, value, json.loads(facts), *times)
 
 

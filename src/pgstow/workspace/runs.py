@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pgstow.model import Experiment, Levels, Trial, WorkspaceError
+from pgstow.typed import adapter
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS experiment_run (
@@ -36,8 +37,6 @@ CREATE TABLE IF NOT EXISTS trial (
 );
 """
 
-_EXPERIMENT = TypeAdapter(Experiment)
-_TRIAL = TypeAdapter(Trial)
 _T = TypeVar("_T")
 
 
@@ -103,7 +102,7 @@ class Runs:
                 trial.block,
                 json.dumps(trial.levels),
                 trial.outcome.tps,
-                json.dumps(_TRIAL.dump_python(trial, mode="json")),
+                json.dumps(adapter(Trial).dump_python(trial, mode="json")),
                 _now(),
             ),
         )
@@ -115,12 +114,12 @@ class Runs:
         ).fetchone()
         if row is None:
             raise WorkspaceError(f"the workspace has no run {run}", "see pgstow bench list")
-        return _read(_EXPERIMENT, row[0], f"run {run}")
+        return _read(Experiment, row[0], f"run {run}")
 
     def trials(self, run: int) -> tuple[Trial, ...]:
         """A run's trials, in the order in which they began."""
         rows = self._connection.execute("SELECT trial FROM trial WHERE run = ? ORDER BY id", (run,))
-        trials = [_read(_TRIAL, row[0], f"a trial of run {run}") for row in rows]
+        trials = [_read(Trial, row[0], f"a trial of run {run}") for row in rows]
         return tuple(sorted(trials, key=lambda trial: trial.began_at))
 
     def done(self, run: int) -> frozenset[tuple[int, Levels]]:
@@ -144,17 +143,17 @@ class Runs:
 
 def digest(experiment: Experiment) -> str:
     """What two runs must have in common to be one: all but how many blocks there are."""
-    plain = _EXPERIMENT.dump_python(replace(experiment, blocks=1), mode="json")
+    plain = adapter(Experiment).dump_python(replace(experiment, blocks=1), mode="json")
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
 def _dump(experiment: Experiment) -> str:
-    return json.dumps(_EXPERIMENT.dump_python(experiment, mode="json"))
+    return json.dumps(adapter(Experiment).dump_python(experiment, mode="json"))
 
 
-def _read(adapter: TypeAdapter[_T], text: str, what: str) -> _T:
+def _read(kind: type[_T], text: str, what: str) -> _T:
     try:
-        return adapter.validate_json(text)
+        return adapter(kind).validate_json(text)
     except ValidationError as error:
         raise WorkspaceError(
             f"{what} cannot be read: {error.errors()[0]['msg']}",

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pgstow.model.errors import PgstowError, WorkspaceError, WorkspacePathError
+from pgstow.typed import adapter
 from pgstow.workspace import journal, runs
 
 FORMAT = 3  # PRAGMA user_version: raised with every change that an older pgstow cannot read
@@ -21,7 +22,6 @@ _BUSY_TIMEOUT_S = 10.0
 
 Kind = Literal["profile", "plan", "prediction", "measurement", "layout"]
 T = TypeVar("T")
-_ADAPTERS: dict[type, TypeAdapter[Any]] = {}  # making one takes milliseconds
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS document (
@@ -122,7 +122,7 @@ class Workspace:
 
     def add(self, kind: Kind, value: object, name: str | None = None) -> int:
         """Store a value of the model as a new document; returns its number."""
-        plain = _adapter(type(value)).dump_python(value, mode="json")
+        plain = adapter(type(value)).dump_python(value, mode="json")
         cursor = self.connection.execute(
             "INSERT INTO document (kind, created_at, json, name) VALUES (?, ?, ?, ?)",
             (kind, datetime.now(UTC).isoformat(timespec="milliseconds"), json.dumps(plain), name),
@@ -155,20 +155,13 @@ class Workspace:
 
     def _read(self, kind: str, row: tuple[int, str], type: type[T]) -> T:
         try:
-            return _adapter(type).validate_json(row[1])
+            return adapter(type).validate_json(row[1])
         except (ValidationError, PgstowError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
             raise WorkspaceError(
                 f"{kind} {row[0]} in workspace {self.path} cannot be read: {reason}",
                 "make it again, or use the version of pgstow that wrote it",
             ) from error
-
-
-def _adapter(type: type[T]) -> TypeAdapter[T]:
-    found = _ADAPTERS.get(type)
-    if found is None:
-        found = _ADAPTERS[type] = TypeAdapter(type)
-    return found
 
 
 def _look(path: Path, create: bool) -> None:

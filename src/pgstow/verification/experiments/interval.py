@@ -31,9 +31,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
-from pgstow.verification.effect import student_quantile
+from pgstow.verification.effect import student_quantile, student_tail
 
 Method = Literal["t", "bootstrap"]
 FEWEST_BLOCKS = 3
@@ -70,7 +69,7 @@ def means(rows: np.ndarray, *, confidence: float, seed: int) -> Means:
     if count < BOOTSTRAP_FROM_BLOCKS:
         root = np.sqrt(count - 1)
         half_width = student_quantile(confidence, count - 1) * deviation / root
-        return Means(mean, half_width, 2 * stats.t.sf(size * root, count - 1), "t")
+        return Means(mean, half_width, student_tail(size * root, count - 1), "t")
     sizes = _resampled_sizes(rows, _weights(count, seed))
     sizes[alike] = 0.0
     as_large = (sizes >= size[:, np.newaxis]).sum(axis=1)

@@ -4,8 +4,6 @@ import bisect
 import math
 from collections.abc import Callable
 
-from scipy import stats
-
 from pgstow.model import UserError
 from pgstow.verification.effect import student_quantile
 from pgstow.verification.experiments.comparison import Comparison
@@ -68,6 +66,8 @@ def required_blocks_for_power(
         raise UserError(f"no number of blocks finds an effect of {effect:g} with power {power:g}")
     if spread == 0:
         return FEWEST_BLOCKS
+    from scipy import stats  # it takes longer to read than most commands to run
+
     shift = abs(math.log1p(effect)) / spread
     one_level = 1 - (1 - confidence) / comparisons
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from pgstow import emulate
+from pgstow.cli import main as command_line
 from pgstow.emulate.control import Compensation
 from pgstow.emulate.state import StateDirectory
 from pgstow.emulate.volumes import ended_server
@@ -165,6 +167,29 @@ def lab() -> Iterator[Lab]:
     emulate.down(made.state, force=True)
     assert made.leftovers() == []
     shutil.rmtree(root)
+
+
+@pytest.fixture
+def command(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """``command("emulate", "status")``: on the test's own emulator, within this process."""
+    monkeypatch.setenv("PGSTOW_EMULATOR", str(lab.state))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["pgstow", *arguments])
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        capsys.readouterr()
+        try:
+            with pytest.raises(SystemExit) as ended:
+                command_line()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        status, said = int(ended.value.code or 0), capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+
+    return run
 
 
 @pytest.fixture

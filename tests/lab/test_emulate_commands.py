@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 from pgstow.units import GIB, KIB, MIB
 
-PGSTOW = [sys.executable, "-c", "from pgstow.cli import main; main()", "emulate"]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 LAYOUT = """
@@ -39,18 +37,11 @@ wal = "wal"
 
 
 @pytest.fixture
-def run(lab: Any) -> Run:
+def run(command: Run) -> Run:
     """``run("status")``: the command on the test's own emulator."""
 
     def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*PGSTOW, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-            env=os.environ | {"PGSTOW_EMULATOR": str(lab.state)},
-        )
+        done = command("emulate", *arguments)
         assert done.returncode == code, (done.stdout, done.stderr)
         if code:
             assert done.stderr.startswith("pgstow: "), done.stderr

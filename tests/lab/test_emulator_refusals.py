@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from pgstow import emulate
 from pgstow.emulate.backing import FILE_SUFFIX
@@ -52,13 +51,18 @@ def start(lab: Any, *arguments: str, inside: tuple[str, ...] = ()) -> "subproces
 
 
 @pytest.fixture
-def refused(lab: Any) -> Refused:
+def refused(lab: Any, command: Any) -> Refused:
     """``refused("up", layout, code=2)``: the one line that the command says."""
 
     def refused(*arguments: object, code: int, inside: tuple[str, ...] = ()) -> str:
-        running = start(lab, *map(str, arguments), inside=inside)
-        output, line = running.communicate(timeout=120)
-        assert running.returncode == code, line
+        if inside:
+            running = start(lab, *map(str, arguments), inside=inside)
+            output, line = running.communicate(timeout=120)
+            status = running.returncode
+        else:
+            done = command("emulate", *map(str, arguments))
+            output, line, status = done.stdout, done.stderr, done.returncode
+        assert status == code, line
         assert output == ""
         assert line.startswith("pgstow: ")
         assert line.count("\n") == 1, line
@@ -254,7 +258,7 @@ def test_a_server_of_another_version_is_named_and_taken_down(
     lab.want("data")
     lab.up()
     (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
-    monkeypatch.setattr("pgstow.emulate.control._STATUS", TypeAdapter(LaterStatus))
+    monkeypatch.setattr("pgstow.emulate.control.ServerStatus", LaterStatus)
     for act in (lambda: emulate.read_status(lab.state), lab.up, lab.plan):
         with pytest.raises(HostError, match=r"is of another version of pgstow; end it with pgstow"):
             act()

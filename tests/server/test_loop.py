@@ -47,7 +47,7 @@ def test_what_preceded_the_apply_is_before_and_what_was_applied_is_verified(
     dsn = f"--dsn={bench.server.dsn}"
     present = bench.write(bench.present()).rename(bench.server.directory / "present.toml")
     layout = bench.layout(("postgres.public.orders_pkey",))
-    with load(bench.server, "postgres", "-c", "2", "-f", str(script)):
+    with load(bench.server, "postgres", "-c", "2", "-R", "200", "-f", str(script)):
         seen = pgstow(bench, "observe", dsn, *WINDOW, "--layout", str(present), "--name", "first")
         assert "events (2 partitions)" in seen.stdout
         assert "next: pgstow explain" in seen.stdout

@@ -42,7 +42,7 @@ def test_the_command_prints_and_keeps_the_profile(
     table = f'"{hostile}"'
     script.write_text(f"SELECT count(*) FROM {table};\nUPDATE {table} SET x = x WHERE x = 7;\n")
     workspace = tmp_path / "w.db"
-    with load(server, database, "-c", "1", "-f", str(script)):
+    with load(server, database, "-c", "1", "-R", "20", "-f", str(script)):
         process = pgstow(
             *("observe", "--dsn", monitor, "--duration", "3s", "--interval", "1s"),
             *("--workspace", str(workspace)),

@@ -78,7 +78,7 @@ def test_toast_is_a_relation_of_its_own(server: LocalServer, monitor: str, datab
     script.write_text(
         "\\set id random(1, 3000)\nSELECT length(lower(body)) FROM docs WHERE id = :id;\n"
     )
-    with load(server, database, "-c", "2", "-f", str(script)):
+    with load(server, database, "-c", "2", "-R", "200", "-f", str(script)):
         profile = watch(monitor, seconds=3.0)
     docs = RelationId(database, "public", "docs")
     toast = next(r for r in profile.server.relations if r.table == docs and r.kind == "toast")
@@ -91,7 +91,7 @@ def test_the_time_of_a_flush_is_known_where_it_is_measured(
     server: LocalServer, monitor: str, database: str
 ) -> None:
     server.pgbench("-i", "-q", database=database)
-    with load(server, database, "-c", "2"):
+    with load(server, database, "-c", "2", "-R", "100"):
         untimed = watch(monitor, seconds=2.0)
         assert untimed.wal.sync_us is None and "wal-timing-off" in codes(untimed)
         try:
@@ -140,7 +140,7 @@ def test_a_reset_is_noticed(own_server: LocalServer) -> None:
         run(own_server, "postgres", "SELECT pg_stat_reset()")
 
     thread = threading.Thread(target=reset)
-    with load(own_server, "postgres", "-c", "1"):
+    with load(own_server, "postgres", "-c", "1", "-R", "100"):
         thread.start()
         profile = watch(own_server.dsn, seconds=5.0)
         thread.join()

@@ -237,9 +237,10 @@ def test_where_nothing_answers(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_directory_that_cannot_be_written(ec2: str, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written(prices: PriceListServer, tmp_path: Path) -> None:
     (tmp_path / "pgstow").write_text("a file is in the way")
-    done = update("--instances", data=tmp_path, ec2=ec2, code=2)
+    wanted = ("--prices", "--region", "us-east-1")
+    done = update(*wanted, data=tmp_path, prices=prices.url, code=2)
     assert "cannot be written: " in done.stderr
     assert done.stderr.count("\n") == 1
 

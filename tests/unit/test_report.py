@@ -12,6 +12,8 @@ from pgstow import verification
 from pgstow.model import Goal, LatencyMs, RelationId, Setting, Warning
 from pgstow.report import ReportDocument, render
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 FORBIDDEN_TAGS = {"img", "iframe", "object", "embed", "link", "base", "form", "foreignobject"}
 LOADING = ("src", "href", "xlink:href", "action", "data", "poster", "srcset", "formaction")
 
@@ -126,7 +128,7 @@ def without() -> Iterator[ReportDocument]:
     yield replace(empty, profile=nothing)
 
 
-def test_every_part_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_may_be_missing() -> None:
     for document in without():
         page = Page(render(document))
         assert ("h1", {}) in page.tags

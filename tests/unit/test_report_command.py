@@ -22,6 +22,8 @@ from pgstow.model import UserError
 from pgstow.report import render
 from pgstow.workspace import Workspace
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 
 def store(path: Path, *documents: tuple[str, object]) -> Path:
     with Workspace.open(path) as workspace:

@@ -17,6 +17,8 @@ from pgstow.report.experiments import colours, curves, level_charts, time_charts
 from pgstow.report.experiments.view import AS_PICTURE
 from pgstow.verification import experiments as statistics
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 
 def page(*sections: ExperimentSection) -> str:
     return render(ReportDocument("Experiments", "2026-11-21T09:00:00+00:00", experiments=sections))

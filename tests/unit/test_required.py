@@ -77,10 +77,10 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 
 CHILD = """
 import subprocess, sys
-PROGRAM = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+PROGRAM = "import signal as s; print([s.getsignal(n) == s.SIG_IGN for n in (s.SIGINT, s.SIGQUIT)])"
 
 def test_a_program_can_be_interrupted():
-    assert subprocess.check_output([sys.executable, "-c", PROGRAM]) == b"True\\n"
+    assert subprocess.check_output([sys.executable, "-c", PROGRAM]) == b"[False, False]\\n"
 """
 
 
@@ -88,7 +88,7 @@ def test_programs_can_be_interrupted_in_a_scripts_background_job(tmp_path: Path)
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_some.py").write_text(CHILD)
     pytest_of = f"{sys.executable} -m pytest -p no:cacheprovider {tmp_path}"
-    done = subprocess.run(["sh", "-c", f"trap '' INT; {pytest_of}"], check=False)
+    done = subprocess.run(["sh", "-c", f"trap '' INT QUIT; {pytest_of}"], check=False)
     assert done.returncode == 0
 
 
@@ -117,3 +117,9 @@ def test_what_is_left_to_the_night_is_counted(tmp_path: Path, processes: tuple[s
     assert done.returncode == 0
     assert "3 longer tests left to make nightly" in done.stdout
     assert "1 passed" in done.stdout.splitlines()[-1]
+
+
+def test_what_is_begun_first_is_there(pytestconfig: pytest.Config) -> None:
+    conftest = pytestconfig.pluginmanager.get_plugin(str(CONFTEST))
+    assert conftest is not None
+    assert [one for one in conftest.LONGEST if not (CONFTEST.parent / one).is_file()] == []

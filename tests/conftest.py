@@ -20,7 +20,28 @@ import pytest
 hypothesis.settings.register_profile("pgstow", deadline=None)
 hypothesis.settings.load_profile("pgstow")
 KINDS = frozenset({"lab", "server", "browser"})
+_SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
 _nightly: set[str] = set()  # tests that this run leaves out
+# Files whose tests take longest, of those that wait and those that compute in turn. They are begun
+# first, so that no process is busy long after the others.
+LONGEST = (
+    "server/test_loop.py",
+    "unit/test_plan_laws.py",
+    "lab/test_demo.py",
+    "unit/test_plan_rules.py",
+    "lab/test_crash_campaign.py",
+    "unit/test_plan_command.py",
+    "server/test_apply_campaign.py",
+    "unit/test_planning_baselines.py",
+    "lab/test_studies.py",
+    "unit/test_planning.py",
+    "lab/test_emulate_commands.py",
+    "unit/test_plan_response.py",
+    "server/test_apply_interrupted.py",
+    "unit/test_plan_instances.py",
+    "unit/test_apply_faults.py",
+    "unit/test_plan_shown.py",
+)
 
 
 def required() -> frozenset[str]:
@@ -40,9 +61,10 @@ def is_worker(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     required()  # a misspelt name must not pass for "nothing is required"
     os.environ["XDG_DATA_HOME"] = "/nonexistent"  # the catalog is the shipped one
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        # As in a script's background job; the programs under test would inherit it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # In a script's background job they are ignored; the programs under test would inherit that.
+    for number, usual in _SIGNALS.items():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
     if not is_worker(config):
         shared = tempfile.mkdtemp(prefix="pgstow-tests-")
         Path(shared).chmod(0o755)  # servers' users read from it
@@ -72,6 +94,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was left out for its length is said: nobody takes it for tried."""
     if _nightly:
         terminalreporter.write_line(f"{len(_nightly)} longer tests left to make nightly")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    """A file of unit tests is a group, for they share what they look at; the longest come first."""
+    for item in items:
+        if "unit" in item.path.parts[-2:-1] and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    yield
+    places = {file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get("/".join(item.path.parts[-2:]), len(places)))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 from typing import Any
@@ -53,6 +54,7 @@ def _asset(name: str) -> str:
     return resources.files("pgstow").joinpath("templates", name).read_text(encoding="utf-8")
 
 
+@cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),

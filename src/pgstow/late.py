@@ -4,19 +4,19 @@ Making a class of values takes its time, and most commands need few of them.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 
-def reader(package: str, names: Sequence[str], parts: Sequence[str]) -> Callable[[str], object]:
-    """A package's ``__getattr__``: looks for its names in its parts, in this order."""
+def reader(package: str, parts: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """A package's ``__getattr__``: ``parts`` has the names of each module that others may use."""
+    places = {name: part for part, names in parts.items() for name in names}
 
     def read(name: str) -> object:
-        for part in parts if name in names else ():
-            found = vars(import_module(f"{package}.{part}"))
-            if name in found:
-                setattr(sys.modules[package], name, found[name])
-                return found[name]
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found: object = getattr(import_module(f"{package}.{places[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
 
     return read

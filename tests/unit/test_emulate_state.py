@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pgstow import emulate
 from pgstow.emulate import emulated_volumes, read_status
 from pgstow.emulate.control import Compensation
 from pgstow.emulate.state import State, StateDirectory, VolumeState, write_atomically
@@ -29,11 +28,6 @@ MEMBER = Member(
     restored=Restore(524288, 30000, 100000.5, None, 100e6),
 )
 DEVICE = Device("data", Bytes(GIB), 1, Bytes(65536), MEMBER)
-
-
-def test_every_name_of_the_package_can_be_had() -> None:
-    assert [name for name in emulate.__all__ if getattr(emulate, name, None) is None] == []
-    assert not hasattr(emulate, "read_stat")
 
 
 def test_the_state_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -73,17 +73,57 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    # What needs least comes first.
-    _PARTS = (
-        "state",
-        "backing",
-        "control",
-        "reconcile",
-        "status",
-        "requirements",
-        "injection",
-        "take_down",
-        "modify",
-        "bring_up",
-    )
-    __getattr__ = reader(__name__, __all__, _PARTS)
+    _PARTS = {
+        "backing": (
+            "Backing",
+            "Choice",
+            "default_directory",
+        ),
+        "bring_up": (
+            "plan_up",
+            "up",
+        ),
+        "control": (
+            "Lost",
+            "ServerFault",
+        ),
+        "injection": (
+            "Planned",
+            "clear_faults",
+            "describe_fault",
+            "fault_kinds",
+            "inject",
+            "parse_fault",
+            "read_schedule",
+            "set_volatile",
+        ),
+        "modify": (
+            "modify_volume",
+            "running_layout",
+        ),
+        "reconcile": (
+            "Action",
+            "describe_cap",
+            "describe_limits",
+        ),
+        "requirements": ("check_requirements",),
+        "state": ("DEFAULT_STATE_DIRECTORY",),
+        "status": (
+            "EmulatedVolume",
+            "EmulatorStatus",
+            "VolumeStatus",
+            "check_credits",
+            "emulated_volumes",
+            "read_status",
+            "reset_credits",
+            "set_credits",
+            "set_limits",
+        ),
+        "take_down": (
+            "Cleanup",
+            "down",
+            "files_to_purge",
+            "plan_down",
+        ),
+    }
+    __getattr__ = reader(__name__, _PARTS)

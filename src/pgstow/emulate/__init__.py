@@ -122,7 +122,6 @@ if not TYPE_CHECKING:
         "take_down": (
             "Cleanup",
             "down",
-            "files_to_purge",
             "plan_down",
         ),
     }

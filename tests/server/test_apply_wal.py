@@ -233,7 +233,7 @@ def test_ctrl_c_after_the_first_copy_and_what_others_put_there_since(bench: Benc
     assert sorted(p.name for p in target.iterdir()) == sorted(["precious", copied.name])
     assert (target / "precious").read_text() == "somebody's"
     check_whole(bench)
-    refused = bench.apply(path, "--restart")
+    refused = bench.apply(str(bench.write(bench.layout(wal="wal"))), "--restart")
     assert (refused.returncode, "is not empty" in refused.stderr) == (2, True), refused.stderr
     assert copied.read_text() == "somebody's too"
 

@@ -6,14 +6,24 @@ STAMPS := $(VENV)/stamps
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export CARGO_PROFILE_DEV_OPT_LEVEL := 1
 export PATH := $(PATH):/usr/sbin:/sbin
+# Tests start the command hundreds of times: what Python compiled of it is kept.
+unexport PYTHONDONTWRITEBYTECODE
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 CRATES := --workspace --exclude pgstow-python  # that one links only inside a Python process
+# With its own jobs, not make's.
+CARGO := env -u MAKEFLAGS cargo
+LINKER := $(if $(shell command -v cc),,$(STAMPS)/system)
 
+# What does not need each other side by side; what each says is shown when it has ended.
+AT_ONCE := $(MAKE) --no-print-directory --jobs=3 --output-sync=target
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=5
+# Most tests outside tests/unit wait more than they compute.
+MANY := -n $$(( 2 * $$(nproc) )) --dist loadgroup --no-loadscope-reorder
 WHERE := tests/server tests/lab tests/browser
 
-.NOTPARALLEL:
 .PHONY: help setup check lint test nightly unit rust demo lock wheel clean
+.PHONY: ready style clippy rust-tests
 
 help:
 	@echo 'make setup  prepare .venv: Python packages, the extension, system packages'
@@ -24,7 +34,11 @@ help:
 	@echo 'make unit   unit tests alone'
 	@echo 'make lock   pin the versions now in .venv;  make wheel  build one into dist'
 
-setup: $(STAMPS)/system $(STAMPS)/packages $(STAMPS)/extension $(STAMPS)/amcheck
+setup:
+	@$(AT_ONCE) ready
+
+ready: $(STAMPS)/system $(STAMPS)/packages $(STAMPS)/extension $(STAMPS)/amcheck
+	@:
 
 $(STAMPS)/venv: scripts/create-venv.sh
 	@scripts/require-cargo.sh
@@ -35,15 +49,25 @@ $(STAMPS)/system: scripts/install-system-packages.sh | $(STAMPS)/venv
 	@scripts/install-system-packages.sh
 	@touch $@
 
-$(STAMPS)/packages: $(STAMPS)/venv pyproject.toml requirements.lock scripts/list_requirements.py
+$(STAMPS)/maturin: $(STAMPS)/venv requirements.lock
+	@$(PIP) install --constraint requirements.lock maturin
+	@touch $@
+
+$(STAMPS)/packages: $(STAMPS)/maturin pyproject.toml requirements.lock scripts/list_requirements.py
 	@$(BIN)/python scripts/list_requirements.py demo dev >$(STAMPS)/requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@$(PIP) install --no-compile \
 		--constraint requirements.lock --requirement $(STAMPS)/requirements.txt
 	@touch $@
 
-$(STAMPS)/extension: $(STAMPS)/system $(STAMPS)/packages $(RUST)
+# Compiled while packages are being installed; put in place when they are.
+$(STAMPS)/compiled: $(STAMPS)/maturin $(LINKER) $(RUST)
 	@scripts/require-cargo.sh linker
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
+	@env -u MAKEFLAGS VIRTUAL_ENV=$(CURDIR)/$(VENV) \
+		$(BIN)/maturin develop --quiet --release --locked --skip-install
+	@touch $@
+
+$(STAMPS)/extension: $(STAMPS)/compiled $(STAMPS)/packages
+	@env -u MAKEFLAGS VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
 		$(BIN)/maturin develop --quiet --release --locked
 	@touch $@
 
@@ -51,24 +75,33 @@ $(STAMPS)/amcheck: scripts/fetch-amcheck.sh $(STAMPS)/system
 	@scripts/fetch-amcheck.sh $(VENV)/share/pgstow/amcheck
 	@touch $@
 
-lint: setup
+lint:
+	@$(AT_ONCE) style clippy
+
+style: $(STAMPS)/packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cargo fmt --all --check
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-rust: setup
-	cargo test --quiet --locked $(CRATES)
+clippy: $(STAMPS)/venv $(LINKER)
+	$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 
-check: lint rust unit
+rust: rust-tests
 
-# Most tests wait more than they compute; those that measure time then run with nothing beside them.
-test: lint rust unit
+rust-tests: $(STAMPS)/venv $(LINKER)
+	$(CARGO) test --quiet --locked $(CRATES)
+
+check:
+	@$(AT_ONCE) ready style clippy rust-tests
+	@$(MAKE) --no-print-directory unit
+
+# Unit tests compute while others wait; those that measure time then run with nothing beside them.
+test:
+	@$(AT_ONCE) ready style clippy rust-tests
 	@status=0; \
-	$(PYTEST) -n $$(( 2 * $$(nproc) )) --dist loadgroup -m "not alone and not nightly" \
-		$(WHERE) || status=1; \
+	$(PYTEST) $(MANY) -m "not alone and not nightly" tests || status=1; \
 	$(PYTEST) -m "alone and not nightly" $(WHERE) || status=1; \
 	exit $$status
 
@@ -76,7 +109,7 @@ nightly: setup # what make test leaves out
 	@$(PYTEST) -m nightly tests
 
 unit: setup # pure, so as many at once as there are processors
-	@$(PYTEST) -n auto --dist loadfile tests/unit
+	@$(PYTEST) -n auto --dist loadgroup --no-loadscope-reorder tests/unit
 
 demo: setup
 	@$(BIN)/pgstow demo --out build/demo

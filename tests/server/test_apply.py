@@ -114,6 +114,7 @@ def test_a_dry_run_changes_nothing_and_says_all(bench: Bench) -> None:
         "move wal",
     ]
     assert all(step["lock"] and step["undo"] and step["action"] for step in shown["steps"])
+    assert {warning["code"] for warning in shown["warnings"]} == {"base-backup"}
     assert bench.places()["orders"] == "pg_default"
 
 

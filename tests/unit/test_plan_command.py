@@ -189,6 +189,7 @@ def test_profiles_of_the_workspace_say_how_relations_grow(tmp_path: Path) -> Non
         ),
         (("--horizon", "0d"), "0d is no time to plan for; write it like 12mo"),
         (("--horizon", "1y"), "says nothing of growth; observe again"),
+        (("--backup", "0B"), "--backup: a volume for backups of no size"),
         (("--max-move", "12"), "'12' is not a size; write it like"),
         (("--instance", "r6i.larg"), "no instance type 'r6i.larg'; did you mean r6i.large"),
         (("--any-instance", "--instance", "r6i.large"), "contradict each other; drop one"),

@@ -129,6 +129,19 @@ def test_a_profile_becomes_a_measurement() -> None:
     assert speed.read_ms == LatencyMs(11.0, None)
 
 
+def test_a_write_of_a_disk_that_writes_slower_counts_for_more() -> None:
+    rules, layout = catalog.load(), samples.layout_before()
+    (volume,) = layout.volumes
+    slower = rules.device(volume, layout.host)
+    slower = replace(slower, member=replace(slower.member, write_iops=1500.0))
+    found = verification.measurement(
+        samples.profile(), layout, Price(None), devices={volume.name: slower}
+    )
+    assert slower.write_weight == 2.0
+    (load,), (before,) = found.volumes, measured().volumes
+    assert load.utilisation - before.utilisation == pytest.approx(load.writes / 3000)
+
+
 def test_unknown_stays_unknown() -> None:
     profile = samples.profile()
     idle = replace(

@@ -3,7 +3,7 @@
 import hashlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from pgstow.apply import Observer, Options, Outcome, Result
-    from pgstow.model import Layout, ServerState, Step
+    from pgstow.model import Layout, ServerState, Step, Warning
     from pgstow.workspace import Workspace as Store
 
 _RESTART_HELP = "Restart the server where a step (moving pg_wal) needs it."
@@ -111,7 +111,7 @@ def _apply(
     found = between(read_state(dsn), wanted, store, prune=prune)
     print_warnings(found.warnings)
     _say_resumed(store, found.state, layout_digest(wanted))
-    agreed = _agreed(found.steps, yes=yes, dry_run=dry_run, json=json)
+    agreed = _agreed(found.steps, found.warnings, yes=yes, dry_run=dry_run, json=json)
     unsettled = not (
         found.steps or dry_run or store.journal.is_settled(found.state.system_identifier)
     )
@@ -154,7 +154,7 @@ def _undo(
         (record, migration.inverse(record.step))
         for record in reversed(store.journal.in_effect(last.id))
     ]
-    agreed = _agreed([step for _, step in backward], yes=yes, dry_run=dry_run, json=json)
+    agreed = _agreed([step for _, step in backward], (), yes=yes, dry_run=dry_run, json=json)
     if dry_run or (backward and not agreed):
         return
     with _interruptible("pgstow apply --undo"), _bars() as observer:
@@ -209,13 +209,18 @@ def _say_resumed(store: "Store", state: "ServerState", digest: str) -> None:
 
 
 def _agreed(
-    steps: "list[Step] | tuple[Step, ...]", *, yes: bool, dry_run: bool, json: bool
+    steps: "Sequence[Step]",
+    warnings: "Sequence[Warning]",
+    *,
+    yes: bool,
+    dry_run: bool,
+    json: bool,
 ) -> bool:
     """Show the steps; whether they are to be taken."""
     from pgstow.cli.output import confirm, print_json
 
     if json and (dry_run or not steps):
-        print_json(as_plain(steps, ()))
+        print_json(as_plain(steps, warnings))
     if not json:
         print_steps(steps)
     if dry_run or not steps:

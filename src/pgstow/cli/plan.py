@@ -206,7 +206,7 @@ def plan(
             pins=read.pins(pin),
             max_failure_rate=read.share(max_failure_rate, "--max-failure-rate"),
             data_on_ephemeral=data_on_instance_store,
-            backup_bytes=read.size_bytes(backup, "--backup"),
+            backup_bytes=read.backup_bytes(backup),
             settings=settings,
         )
         rules = catalog.load()

@@ -36,6 +36,17 @@ def transactions(text: str | None, observed: float) -> float | None:
     return value * observed if text.endswith("x") else value
 
 
+def backup_bytes(text: str | None) -> int | None:
+    """The size of a volume for backups."""
+    found = size_bytes(text, "--backup")
+    if found == 0:
+        raise UserError(
+            "--backup: a volume for backups of no size cannot be bought",
+            "give what the backups take, such as 200GiB, or leave it out",
+        )
+    return found
+
+
 def size_bytes(text: str | None, option: str) -> int | None:
     """A size such as ``500GiB``; 0 needs no unit."""
     from pgstow.units import parse_size

@@ -102,10 +102,11 @@ def _load(
 ) -> VolumeLoad:
     rate = sum(one.read_bytes.mean + one.write_bytes.mean for one in traffic)
     unit = device.member.io_unit_bytes if device else None
+    weight = device.write_weight if device else 1.0
     operations = sum(
-        _operations(count.mean, size.mean, unit)
+        _operations(one.reads.mean, one.read_bytes.mean, unit)
+        + weight * _operations(one.writes.mean, one.write_bytes.mean, unit)
         for one in traffic
-        for count, size in ((one.reads, one.read_bytes), (one.writes, one.write_bytes))
     )
     iops_limit = device.iops if device else None
     bytes_limit = device.bytes_per_second if device else None

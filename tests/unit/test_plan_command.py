@@ -9,9 +9,10 @@ from pathlib import Path
 import content_platform
 import pytest
 from click.testing import Result
+from once import once
 from typer.testing import CliRunner
 
-from pgstow import catalog
+from pgstow import catalog, planning
 from pgstow.catalog.loading import user_directory
 from pgstow.cli.main import app
 from pgstow.layout_file import read_layout
@@ -27,12 +28,22 @@ SHOWN = (
 )
 
 
+NOW = datetime.now(UTC).isoformat()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plans_once() -> Iterator[None]:
+    """What several tests plan is planned once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "plan", once(planning.plan))
+        yield
+
+
 def profile(**server: object) -> Profile:
     """The content platform seen a moment ago, with some settings."""
     seen = content_platform.profile()
-    now = datetime.now(UTC).isoformat()
     state = replace(seen.server, settings=SHOWN, **server)  # type: ignore[arg-type]
-    return replace(seen, started_at=now, seconds=600.0, server=state)
+    return replace(seen, started_at=NOW, seconds=600.0, server=state)
 
 
 def plan(tmp_path: Path, *options: str, seen: Profile | None = None) -> Result:
@@ -96,12 +107,6 @@ def test_a_layout_of_ones_own_is_not_overwritten_by_a_first_plan(tmp_path: Path)
     (tmp_path / "planned.toml").write_text("mine")
     result = plan(tmp_path, "--tps", "0.5x")
     assert "--force" in str(result.exception)
-    assert (tmp_path / "planned.toml").read_text() == "mine"
-
-
-def test_a_frontier_writes_nothing_and_so_overwrites_nothing(tmp_path: Path) -> None:
-    (tmp_path / "planned.toml").write_text("mine")
-    assert plan(tmp_path, "--frontier").exit_code == 0
     assert (tmp_path / "planned.toml").read_text() == "mine"
 
 

@@ -1,6 +1,7 @@
 """Plans of the instance too: the two prices together, and no machine that could not take over."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import content_platform
 import pytest
@@ -44,8 +45,13 @@ def together(found: Plan) -> float:
     return volumes + found.instance_usd_month
 
 
+@cache  # two tests look at it
+def anywhere() -> Plan:
+    return planning.plan(PROFILE, GOAL, few())
+
+
 def test_the_cheapest_of_all_instances_is_found() -> None:
-    found = planning.plan(PROFILE, GOAL, few())
+    found = anywhere()
     rules = few()
     each = []
     for name in FEW[1:4]:  # r6i.large has less memory than there is
@@ -65,7 +71,7 @@ def test_the_cheapest_of_all_instances_is_found() -> None:
 
 
 def test_memory_does_not_shrink_and_the_architecture_stays() -> None:
-    found = planning.plan(PROFILE, GOAL, few())
+    found = anywhere()
     assert PROFILE.host is not None
     memory = CATALOG.memory_bytes(found.layout.host)
     assert memory is not None and memory >= PROFILE.host.memory_bytes

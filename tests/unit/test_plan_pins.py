@@ -64,7 +64,7 @@ def test_two_pins_of_one_new_name_share_its_volume() -> None:
 
 
 def test_a_pin_to_the_volume_it_is_on_keeps_it_there() -> None:
-    goal = Goal(tps=4 * content_platform.TPS, commit_p99_ms=8)
+    goal = Goal(tps=4 * content_platform.TPS, commit_p99_ms=8, max_stripes=1)
     assert where(planning.plan(PROFILE, goal, CATALOG).layout, "articles") != "data"
     assert where(pinned(("articles", "data"), goal=goal).layout, "articles") == "data"
 
@@ -73,9 +73,23 @@ NAMES = [name for name, *_ in content_platform.RELATIONS]
 PLACES = st.sampled_from(("data", "new", "other", "gp2"))
 
 
-@settings(max_examples=8, deadline=None)
-@given(st.dictionaries(st.sampled_from(NAMES), PLACES, max_size=6))
+PINS = given(st.dictionaries(st.sampled_from(NAMES), PLACES, max_size=6))
+
+
+@settings(max_examples=3, deadline=None)
+@PINS
 def test_whatever_is_pinned_lies_where_it_is_pinned(pins: dict[str, str]) -> None:
+    _lie_there(pins)
+
+
+@pytest.mark.nightly
+@settings(max_examples=20, deadline=None)
+@PINS
+def test_many_pins_are_kept(pins: dict[str, str]) -> None:
+    _lie_there(pins)
+
+
+def _lie_there(pins: dict[str, str]) -> None:
     found = pinned(*pins.items())
     for name, place in pins.items():
         volume = found.layout.volume(where(found.layout, name))

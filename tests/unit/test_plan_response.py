@@ -1,6 +1,7 @@
 """What a transaction may wait: never less than the simulator says, so what was seen is feasible."""
 
 from dataclasses import replace
+from typing import Any
 
 import content_platform
 import numpy as np
@@ -77,8 +78,7 @@ def row_of_the_present(profile: Profile) -> tuple[float, float]:
     return waiting_ms(problem, placed), problem.response_ms
 
 
-@settings(max_examples=30, deadline=None)
-@given(
+LOADS = given(
     tps=st.floats(600.0, 3000.0),  # so many that the simulation is known to well within 2 %
     clients=st.integers(1, 100),
     idle=st.floats(0.0, 0.95),
@@ -89,7 +89,22 @@ def row_of_the_present(profile: Profile) -> tuple[float, float]:
     writing=st.sampled_from([0.0, 0.02, 0.4, 1.0]),
     temp_bytes=st.sampled_from([0.0, 0.5 * MIB]),
 )
-def test_no_speed_that_the_simulator_reaches_is_ruled_out(
+
+
+@settings(max_examples=6, deadline=None)
+@LOADS
+def test_no_speed_that_the_simulator_reaches_is_ruled_out(**load: Any) -> None:
+    _is_not_ruled_out(**load)
+
+
+@pytest.mark.nightly
+@settings(max_examples=60, deadline=None)
+@LOADS
+def test_of_many_loads_none_that_is_reached_is_ruled_out(**load: Any) -> None:
+    _is_not_ruled_out(**load)
+
+
+def _is_not_ruled_out(
     tps: float,
     clients: int,
     idle: float,

@@ -235,7 +235,8 @@ def test_a_limit_on_moves_is_kept_at_a_price(seed: int, share: float) -> None:
     assert found.usd_month >= free.usd_month - 1e-6
 
 
-@pytest.mark.parametrize("seed", [4, 7])
+# seed 7 is stopped at the longest that the whole may take
+@pytest.mark.parametrize("seed", [4, pytest.param(7, marks=pytest.mark.nightly)])
 def test_a_price_on_moving_finds_nearly_what_the_whole_programme_does(seed: int) -> None:
     whole = movable(seed, 700)
     free = place(whole)

@@ -11,7 +11,9 @@ from pgstow import catalog, planning
 from pgstow.cli.plan_frontier import frontier_table, knee_lines
 from pgstow.model import Goal, HostSpec, InfeasibleError
 from pgstow.planning import Frontier, FrontierPoint
-from pgstow.planning.frontier import knee_of
+from pgstow.planning.frontier import _Curve, _Met, _without_luck, knee_of
+from pgstow.planning.planner import case_of
+from pgstow.prediction import predict
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
@@ -44,6 +46,21 @@ def test_a_plan_for_a_speed_of_the_curve_is_bounded_by_it() -> None:
     assert found.bound is not None
     assert found.bound.value == pytest.approx(point.bound_usd_month, rel=0.01, abs=0.1)
     assert found.prediction.performance.usd_month == pytest.approx(point.usd_month, rel=3e-3)
+
+
+def test_a_point_on_a_faster_ones_layout_has_the_latency_of_that_layout() -> None:
+    case = case_of(PROFILE, Goal(), CATALOG)
+    own = _Curve(case.planner(), case.present, 0.0)
+    slow, fast = own.at(0.5 * content_platform.TPS), own.at(3 * content_platform.TPS)
+    assert isinstance(slow, _Met) and isinstance(fast, _Met)
+    dear = replace(slow, point=replace(slow.point, usd_month=fast.point.usd_month + 1))
+    found, same = _without_luck(own, [dear, fast])
+    assert same == fast
+    assert found.point.usd_month == fast.point.usd_month
+    assert found.layout == fast.layout != slow.layout
+    shown = predict(PROFILE, fast.layout, CATALOG, clients=slow.point.clients)
+    assert found.point.latency_ms == pytest.approx(shown.performance.latency_ms.mean, rel=0.03)
+    assert found.point.latency_ms < 0.8 * slow.point.latency_ms
 
 
 def test_what_a_goal_forbids_is_on_no_point() -> None:

@@ -1,6 +1,8 @@
 """Layouts: the volumes there are and what lies on them."""
 
 import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Literal, Self
@@ -244,7 +246,7 @@ class Layout:
         _refuse_twice(names, "volume")
         _refuse_twice([volume.mount for volume in self.volumes], "mount")
         _refuse_twice([space.name for space in self.tablespaces], "tablespace")
-        _refuse_twice([str(r) for t in self.tablespaces for r in t.relations], "relation")
+        _refuse_twice([r for t in self.tablespaces for r in t.relations], "relation")
         used = [("postgres.data", self.postgres.data), ("postgres.wal", self.postgres.wal)]
         used += [("postgres.temp", name) for name in self.postgres.temp]
         if self.postgres.backup is not None:
@@ -277,12 +279,11 @@ def _check_burst_credits(where: str, fraction: float | None) -> None:
         )
 
 
-def _refuse_twice(names: list[str], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise LayoutError(f"{what} {name!r} is named twice", "name each once")
-        seen.add(name)
+def _refuse_twice(names: Sequence[Hashable], what: str) -> None:
+    if len(set(names)) == len(names):
+        return
+    twice = next(name for name, count in Counter(names).items() if count > 1)
+    raise LayoutError(f"{what} {str(twice)!r} is named twice", "name each once")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Price against throughput and latency: the cheapest layout at each of many speeds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pgstow.model import Goal, InfeasibleError, NotFoundError, Prediction, Profile
+from pgstow.model import Goal, InfeasibleError, Layout, NotFoundError, Prediction, Profile
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.placement import (
@@ -19,6 +19,7 @@ from pgstow.planning.placement import (
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.planner import case_of, clients_for
 from pgstow.planning.search import Planner, cheapest, highest
+from pgstow.prediction import Workload
 
 POINTS = 30
 _SLOWEST = 0.5  # of the observed throughput
@@ -83,10 +84,18 @@ def frontier(
         raise InfeasibleError(f"no layout reaches even {what}", remedy)
     fastest = _fastest(curve, slowest)
     speeds = np.linspace(slowest, fastest, points).tolist()
-    found = [first]
-    found += [point for tps in speeds[1:] if not isinstance(point := curve.at(tps), Missing)]
-    found = _without_luck(found)
+    met = [first]
+    met += [one for tps in speeds[1:] if not isinstance(one := curve.at(tps), Missing)]
+    found = [one.point for one in _without_luck(curve, met)]
     return Frontier(tuple(found), knee_of(found))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Met:
+    """A point with its layout."""
+
+    point: FrontierPoint
+    layout: Layout
 
 
 @dataclass(slots=True)
@@ -99,22 +108,40 @@ class _Curve:
     base: PlacementProblem | None = None  # the first, whose uses the columns hold
     tps: float = 0.0  # of that
     series: Series | None = None
+    known: dict[float, _Met | Missing] = field(default_factory=dict)
 
-    def at(self, tps: float) -> FrontierPoint | Missing:
+    def at(self, tps: float) -> _Met | Missing:
         """The cheapest layout at one speed, or why there is none."""
-        found = cheapest(self._planner(tps), tps)
+        if tps not in self.known:
+            self.known[tps] = self._at(tps)
+        return self.known[tps]
+
+    def _at(self, tps: float) -> _Met | Missing:
+        planner = self._planner(tps)
+        found = cheapest(planner, tps)
         if isinstance(found, Missing):
             return found
-        speed, workload = found.prediction.performance, self.planner.workload
-        clients = clients_for(workload, tps, self.present)
-        return FrontierPoint(
+        point = FrontierPoint(
             tps=tps,
-            latency_ms=speed.latency_ms.mean or clients / tps * 1e3 - workload.think_us / 1e3,
-            clients=clients,
+            latency_ms=_latency_ms(found.prediction, planner.workload, tps),
+            clients=planner.workload.clients,
             usd_month=found.usd_month + self.backup_usd,
             bound_usd_month=min(found.bound_usd, found.usd_month) + self.backup_usd,
             volumes=tuple(one.shape.label for one in found.solution.volumes),
         )
+        return _Met(point, found.layout)
+
+    def on(self, slow: _Met, fast: _Met) -> _Met:
+        """A point with the layout of a faster one, under its own load."""
+        tps = slow.point.tps
+        planner = self._planner(tps)
+        point = replace(
+            slow.point,
+            latency_ms=_latency_ms(planner.glance(fast.layout, tps), planner.workload, tps),
+            usd_month=fast.point.usd_month,
+            volumes=fast.point.volumes,
+        )
+        return _Met(point, fast.layout)
 
     def reaches(self, tps: float) -> bool:
         """Whether the programme has a layout for a speed; the simulator is not asked."""
@@ -128,7 +155,7 @@ class _Curve:
         def place(problem: PlacementProblem, *, breaks_ties: bool = True) -> Placed | Missing:
             return self._placed(problem, tps, breaks_ties=breaks_ties)
 
-        return replace(self.planner, workload=workload, place=place)
+        return replace(self.planner, workload=workload, place=place, is_hasty=True)
 
     def _placed(
         self, problem: PlacementProblem, tps: float, *, breaks_ties: bool
@@ -169,15 +196,17 @@ def _fastest(curve: _Curve, slowest: float) -> float:
     return next((tps for tps in every if not isinstance(curve.at(tps), Missing)), slowest)
 
 
-def _without_luck(points: list[FrontierPoint]) -> list[FrontierPoint]:
+def _latency_ms(found: Prediction, workload: Workload, tps: float) -> float:
+    mean_ms = found.performance.latency_ms.mean
+    return mean_ms or workload.clients / tps * 1e3 - workload.think_us / 1e3
+
+
+def _without_luck(curve: _Curve, points: list[_Met]) -> list[_Met]:
     """A layout for more is a layout for less: no point is dearer than a faster one."""
-    best: list[FrontierPoint] = []
-    for point in reversed(points):
-        if best and point.usd_month > best[-1].usd_month:
-            faster = best[-1]
-            best.append(replace(point, usd_month=faster.usd_month, volumes=faster.volumes))
-        else:
-            best.append(point)
+    best: list[_Met] = []
+    for one in reversed(points):
+        is_dearer = bool(best) and one.point.usd_month > best[-1].point.usd_month
+        best.append(curve.on(one, best[-1]) if is_dearer else one)
     return best[::-1]
 
 

@@ -3,6 +3,7 @@
 What something asks is said as it is shown under its volume: of the same simulation.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from pgstow.model import Prediction, Profile, Reason
 from pgstow.planning.contents import TEMP_KIND, WAL_KIND, Share, contents
 from pgstow.planning.needs import REST, TEMP, WAL
 from pgstow.planning.placement import GIB, IOPS, Missing, PlacementProblem
-from pgstow.planning.placement.exact import Units, arrange
+from pgstow.planning.placement.exact import SOLVE_SECONDS, Effort, Units, arrange
 from pgstow.planning.placement.problem import Bools, Floats, Ints
 from pgstow.planning.problem import Demands, Solution, single_keys
 from pgstow.planning.search import Found, Planner
@@ -21,7 +22,8 @@ from pgstow.units import MIB
 _MOST = 10  # choices explained one by one: the busiest units
 _PLACED_AGAIN = 50  # relations, the busiest and the largest, that may move to make room
 _WORTH_TRYING = 2_500  # units × shapes; beyond, stripes that are not bought are left out
-_GAP_USD, _GAP = 0.005, 0.002  # in dollars, or of the price: what a reason may be off
+_GAP_USD, _GAP = 0.005, 0.002  # in dollars, or of the price: not worth looking for
+_EFFORT = Effort(nodes_max=20, seconds_max=SOLVE_SECONDS, enough_usd=-math.inf)  # more finds cents
 _FEW_IOPS = 0.01  # of all: what asks for less is not explained, beyond the first three
 _LEAST = 3
 
@@ -121,7 +123,8 @@ def _reason(
     allowed: Bools = around.units.allowed & _worth_trying(around, problem)
     allowed[unit] = allowed[unit] & (stays != kept)
     units = Units(around.units.use, allowed, around.units.away, around.units.alone)
-    other = arrange(problem, units, around.base, gap_usd=max(_GAP_USD, _GAP * solution.usd_month))
+    gap_usd = max(_GAP_USD, _GAP * solution.usd_month)
+    other = arrange(problem, units, around.base, gap_usd=gap_usd, effort=_EFFORT)
     if other is Missing.NOT_FOUND:
         return Reason(name, chosen.label, because, "none was found in time", None)
     if isinstance(other, Missing):

@@ -28,7 +28,7 @@ from pgstow.planning.problem import (
     solution_of,
 )
 from pgstow.planning.shapes import Shape
-from pgstow.prediction import Predictor, Workload
+from pgstow.prediction import Period, Predictor, Workload
 
 _ATTEMPTS = 12
 _BISECTIONS = 7  # to 0.8 % of the range: the steps below it are 5 %
@@ -39,6 +39,7 @@ _REFINED, _DEARER = (
     3,
     1.002,
 )  # how often less tightening is tried, where the price is over the bound
+_GLANCED = 10_000  # transactions: they tell the speed, and what limits are used, to 1 %
 _HEADROOM_TOLERANCE = 0.02  # of a limit, that a simulation may use more than is to be used
 CENT = 0.005  # dollars that a price may be over a budget: it is rounded
 TPS_TOLERANCE = 0.98  # of the wanted TPS: the simulator's own noise
@@ -62,7 +63,8 @@ class Planner:
 
     ``base`` is the present layout on the host that is planned for, ``io_units`` the bytes that
     count as one operation by volume type, ``beside_usd`` what is paid a month beside the volumes
-    that are planned (backups'). ``place`` solves one programme.
+    that are planned (backups'). ``place`` solves one programme. Where ``is_hasty``, what a short
+    simulation leaves no doubt of is not simulated for longer.
     """
 
     profile: Profile
@@ -78,6 +80,7 @@ class Planner:
     io_units: Mapping[str, int] = field(default_factory=dict)
     beside_usd: float = 0.0
     place: Callable[..., Placed | Missing] = place_within
+    is_hasty: bool = False
     checked: dict[Layout, Prediction] = field(default_factory=dict, init=False)
 
     def problem(self, tps: float, tight: Tightening) -> PlacementProblem | None:
@@ -148,10 +151,21 @@ class Planner:
 
     def check(self, layout: Layout) -> Prediction:
         """What the simulator says of a layout; it is asked once for each."""
-        if layout not in self.checked:
+        found = self.checked.get(layout)
+        if found is None:
             found = self.predictor.predict(layout, clients=self.workload.clients)
             self.checked[layout] = found
-        return self.checked[layout]
+        return found
+
+    def glance(self, layout: Layout, tps: float) -> Prediction:
+        """What a short simulation says of a layout; burst credits would last too long in it."""
+        host, device = layout.host, self.catalog.device
+        bursts = [device(volume, host).member.burst for volume in layout.volumes]
+        if host.burst_credits is not None or any(bursts):
+            return self.check(layout)
+        length_s = _GLANCED / tps
+        period = Period(length_s / 5, length_s)
+        return self.predictor.predict(layout, clients=self.workload.clients, period=period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +262,21 @@ def _attempt(
         return solution
     layout = layout_of(planner.base, solution)
     first = solution.bound_usd if bound is None else bound
+    if planner.is_hasty:
+        glanced = planner.glance(layout, tps)
+        found = Found(layout, glanced, solution, problem, first, tps, tight)
+        if _is_clear(planner, found):
+            return found
     return Found(layout, planner.check(layout), solution, problem, first, tps, tight)
+
+
+def _is_clear(planner: Planner, found: Found) -> bool:
+    """Whether a short simulation shows that the goal is met, beyond what its length may be off."""
+    goal = planner.goal
+    if goal.commit_p99_ms is not None or goal.read_p99_ms is not None:
+        return False
+    over = fullest_at(found.prediction, found.tps).used - (1 - goal.headroom)
+    return found.prediction.performance.tps >= found.tps and over <= _HEADROOM_TOLERANCE / 2
 
 
 def _refined(planner: Planner, found: Found, failed: Tightening) -> Found:

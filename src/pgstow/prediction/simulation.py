@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pgstow import _native
 from pgstow.model import Device, HostCap, HostSpec, Layout, Relation, RelationId, Volume
-from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, places
+from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, named
 from pgstow.units import BLOCK_BYTES
 
 _WANTED_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
@@ -44,8 +44,8 @@ def totals_by_volume(
 
 def _homes(workload: Workload, layout: Layout, relations: dict[RelationId, Relation]) -> list[str]:
     """The volume of each of the workload's relations, in its order."""
-    where = places(layout, relations.values())
-    return [where[work.relation].name for work in workload.relations]
+    placed, data = named(layout), layout.volume(layout.postgres.data)
+    return [placed.get(relations[work.relation].owner, data).name for work in workload.relations]
 
 
 def _totals(workload: Workload, layout: Layout, homes: list[str]) -> dict[str, VolumeTotals]:

@@ -73,11 +73,16 @@ class Workload:
 
 def places(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
     """Where a layout puts each relation; what belongs to a table's TOAST lies with the table."""
+    placed, data = named(layout), layout.volume(layout.postgres.data)
+    return {relation.id: placed.get(relation.owner, data) for relation in relations}
+
+
+def named(layout: Layout) -> dict[RelationId, Volume]:
+    """The volumes of the relations that a layout names; all others lie with the data directory."""
     placed: dict[RelationId, Volume] = {}
     for space in layout.tablespaces:
         placed |= dict.fromkeys(space.relations, layout.volume(space.volume))
-    data = layout.volume(layout.postgres.data)
-    return {relation.id: placed.get(relation.owner, data) for relation in relations}
+    return placed
 
 
 def workload_of(profile: Profile) -> Workload:

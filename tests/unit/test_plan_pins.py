@@ -64,7 +64,7 @@ def test_two_pins_of_one_new_name_share_its_volume() -> None:
 
 
 def test_a_pin_to_the_volume_it_is_on_keeps_it_there() -> None:
-    goal = Goal(tps=4 * content_platform.TPS, commit_p99_ms=8, max_stripes=1)
+    goal = Goal(tps=4 * content_platform.TPS, commit_p99_ms=8)
     assert where(planning.plan(PROFILE, goal, CATALOG).layout, "articles") != "data"
     assert where(pinned(("articles", "data"), goal=goal).layout, "articles") == "data"
 

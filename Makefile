@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null) Cargo.toml Cargo.lock
 CRATES := --workspace --exclude pgstow-python  # that one links only inside a Python process
 # With its own jobs, not make's.
-CARGO := env -u MAKEFLAGS cargo
+CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 LINKER := $(if $(shell command -v cc),,$(STAMPS)/system)
 
 # What does not need each other side by side; what each says is shown when it has ended.
@@ -62,12 +62,12 @@ $(STAMPS)/packages: $(STAMPS)/maturin pyproject.toml requirements.lock scripts/l
 # Compiled while packages are being installed; put in place when they are.
 $(STAMPS)/compiled: $(STAMPS)/maturin $(LINKER) $(RUST)
 	@scripts/require-cargo.sh linker
-	@env -u MAKEFLAGS VIRTUAL_ENV=$(CURDIR)/$(VENV) \
+	@env -u MAKEFLAGS -u MFLAGS VIRTUAL_ENV=$(CURDIR)/$(VENV) \
 		$(BIN)/maturin develop --quiet --release --locked --skip-install
 	@touch $@
 
 $(STAMPS)/extension: $(STAMPS)/compiled $(STAMPS)/packages
-	@env -u MAKEFLAGS VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
+	@env -u MAKEFLAGS -u MFLAGS VIRTUAL_ENV=$(CURDIR)/$(VENV) PIP_QUIET=1 PIP_CONSTRAINT=requirements.lock \
 		$(BIN)/maturin develop --quiet --release --locked
 	@touch $@
 

@@ -198,7 +198,9 @@ def test_a_recording_run_again_in_virtual_time_takes_as_long(
     kinds = {kind.kind: kind for kind in result.volumes[0].kinds}
     for kind in ("read", "write"):
         assert kinds[kind].recorded.count > 100
-        assert kinds[kind].replayed.mean_us == pytest.approx(kinds[kind].recorded.mean_us, rel=0.15)
+        before, again = kinds[kind].recorded, kinds[kind].replayed
+        # one pause of the machine makes another mean
+        assert again.p50_us == pytest.approx(before.p50_us, rel=0.15)
 
 
 def test_what_this_machine_cannot_answer_is_said_beforehand(lab: Any) -> None:

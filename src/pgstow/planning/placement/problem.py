@@ -22,8 +22,8 @@ subject to
     count     sum_c y[c] <= max_volumes;  of each group of shapes at most one
     moves     sum gib[i] x[i,c] over all that lie elsewhere than now <= max_move
 
-The bound is of this price alone. Among arrangements of about the same price, ties are broken in a
-second pass, by ``tied``: with a little for each GiB that moves and for each new volume.
+The bound is of this price alone. Among arrangements of about the same price, ties are broken by
+``tied``: with a little for each GiB that moves and for each new volume.
 
 An item's uses are linear in its demand, which is what makes a million of them cheap to price.
 """

@@ -1,7 +1,7 @@
 """Place and size: exactly where there is little; by bound, search and recovery where not.
 
-The price is solved for first, which gives the bound; then once more with ties broken, among what
-costs about the same.
+The bound is of the price alone. Exactly, the price is solved for first, then once more with ties
+broken, among what costs about the same; a search counts ties from the start, and is bounded after.
 """
 
 from dataclasses import dataclass, replace

@@ -82,7 +82,7 @@ style: $(STAMPS)/packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=src $(BIN)/lint-imports # the package is being installed meanwhile
 	cargo fmt --all --check
 
 clippy: $(STAMPS)/venv $(LINKER)

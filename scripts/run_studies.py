@@ -37,6 +37,7 @@ RUNS = (
     ("volume-types", "full"),
 )
 STRIPING = {"rows": (("striping", "rows"),), "all": (("striping", "full"), ("striping", "rows"))}
+_REPEATS = 4  # of a trial from which a hypervisor took processors
 FIXED_TRANSACTIONS_S = 15.0  # what a trial of dedicated-log-volume's rows took, about
 
 
@@ -79,7 +80,7 @@ def _run(name: str, profile: str, workspace: Path) -> bool:
     """One study, to its end; whether that was good."""
     began_s = time.monotonic()
     command = [sys.executable, "-c", "from pgstow.cli import main; main()", "bench", "run", name]
-    command += ["--profile", profile, "--workspace", str(workspace)]
+    command += ["--profile", profile, "--workspace", str(workspace), "--repeats", str(_REPEATS)]
     status = subprocess.run(command, check=False).returncode
     took = format_duration(time.monotonic() - began_s)
     print(f"{name} {profile}: status {status} after {took}", flush=True)

@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.targets.target import MakeGenerator, Ready
 from pgstow.experiment.trial import Tools
 from pgstow.model import (
+    CpuUse,
     DataChoice,
     Experiment,
     Instruments,
@@ -108,8 +110,11 @@ class FakeGenerator:
         return FakeRunning(self.level, duration_s)
 
 
+STOLEN_CORES: deque[float] = deque()  # from the next trials, of two
+
+
 class FakeRecording:
-    """Instruments that read nothing."""
+    """Instruments that read nothing, but what is stolen."""
 
     def __init__(
         self,
@@ -131,6 +136,8 @@ class FakeRecording:
 
     def __exit__(self, *_: object) -> None:
         note(f"{self.dsn}: recorded")
+        if STOLEN_CORES:
+            self.instruments = Instruments(cpu=CpuUse(2, 1.0, None, STOLEN_CORES.popleft()))
         self.warnings = (Warning("recorded", "it was"),)
 
 

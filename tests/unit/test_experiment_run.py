@@ -75,6 +75,26 @@ def test_a_trial_keeps_the_settings_and_what_the_volumes_say() -> None:
     assert [warning.code for warning in found.warnings] == ["recorded", "limited-by-emulator"]
 
 
+@pytest.mark.parametrize(
+    ("stolen_cores", "repeats", "attempts", "stands"),
+    [
+        ((0.3, 0.02, 0.0), 4, 2, 2),  # a hundredth of the processors is not worth another
+        ((0.3, 0.1, 0.2), 2, 3, 2),  # what least was taken from
+        ((0.3, 0.0), 0, 1, 1),
+    ],
+)
+def test_a_trial_with_processors_stolen_is_measured_again(
+    stolen_cores: tuple[float, ...], repeats: int, attempts: int, stands: int
+) -> None:
+    fakes.STOLEN_CORES.clear()
+    fakes.STOLEN_CORES.extend(stolen_cores)
+    (found,) = run_all(quick("one"), repeats=repeats)
+    assert found.instruments.cpu is not None
+    assert found.attempt == stands
+    assert found.instruments.cpu.stolen_cores == stolen_cores[stands - 1]
+    assert fakes.EVENTS.count("one: server up") == attempts
+
+
 def fixed(duration_s: float) -> Experiment:
     """A load of 200 s at most; a fake client takes that long."""
     made = quick("one")

@@ -31,8 +31,10 @@ def test_flushes_that_a_kernel_does_not_count_are_unknown() -> None:
 
 
 def test_waiting_is_not_work() -> None:
-    assert cpu.parse_busy_ticks("cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9 9 9") == 31
-    assert cpu.parse_busy_ticks("cpu  1 2 4 1000") == 7
+    ticks = "cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9 9 9"
+    assert cpu.parse_ticks(ticks, cpu.BUSY) == 31
+    assert cpu.parse_ticks(ticks, ["steal"]) == 32
+    assert cpu.parse_ticks("cpu  1 2 4 1000", cpu.BUSY) == 7
 
 
 TABLE = parse_mountinfo(

@@ -54,6 +54,15 @@ Secret = Annotated[
         help="AWS Secrets Manager's secret with the password of a server that the file names.",
     ),
 ]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=20,
+        help="Measure a trial again, so often at most, where a hypervisor took more than 2 % of "
+        "the processors from it; what it took least from stands.",
+    ),
+]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Begin a new run, also where one is unfinished.")
 ]
@@ -70,6 +79,7 @@ class Wish:
     fresh: bool
     workspace: Path
     json: bool
+    repeats: int = 0
 
 
 @commands.command()
@@ -83,6 +93,7 @@ def run(
     directory: Directory = None,
     secret: Secret = None,
     fresh: Fresh = False,
+    repeats: Repeats = 1,
     dry_run: options.DryRun = False,
     workspace: options.Workspace = options.DEFAULT_WORKSPACE,
     json: options.Json = False,
@@ -110,6 +121,7 @@ def run(
             fresh,
             workspace,
             json,
+            repeats,
         )
     )
 
@@ -252,7 +264,15 @@ def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish:
         tell(trial)
 
     with _progress(experiment) as progress:
-        run_matrix(experiment, wish.target, wish.tools, on_trial=keep, done=done, progress=progress)
+        run_matrix(
+            experiment,
+            wish.target,
+            wish.tools,
+            on_trial=keep,
+            done=done,
+            progress=progress,
+            repeats=wish.repeats,
+        )
 
 
 @dataclass

@@ -15,9 +15,9 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pgstow.experiment import design
+from pgstow.experiment import design, stolen
 from pgstow.experiment.builds import Builds
 from pgstow.experiment.conduct import Conduct, StoppedError
 from pgstow.experiment.targets.target import Target
@@ -40,6 +40,7 @@ class BlockJob:
     target: Target
     tools: Tools
     builds: Builds
+    repeats: int = 0
 
     def place(self, position: int) -> Place:
         """Where a trial stands. All treatments of a block draw the same random numbers."""
@@ -81,18 +82,22 @@ def run(
     done: Sequence[Trial] = (),
     executor: Executor | None = None,
     progress: Progress | None = None,
+    repeats: int = 0,
 ) -> None:
     """Run every trial that is not ``done`` (trials of the same run, whose builds hold for all).
 
     Without an executor the blocks run here, one after the other, and ``on_trial`` has each trial
     as it ends; with one, when its block has come back. Ctrl-C drops the trial under way.
+
+    A trial from which a hypervisor took processors is measured again, up to ``repeats`` times, and
+    the one stands from which it took least; not so treatments side by side.
     """
     tools.check(experiment)
     target.check(experiment)
     planned = plan(experiment, done)
     builds = Builds(experiment, done)
     timetable = Timetable(planned, progress, side_by_side=experiment.side_by_side)
-    jobs = _jobs(experiment, planned, target, tools, builds)
+    jobs = _jobs(experiment, planned, target, tools, builds, repeats=repeats)
     if executor is None:
         _run_here(jobs, timetable, on_trial)
     else:
@@ -105,13 +110,15 @@ def _jobs(
     target: Target,
     tools: Tools,
     builds: Builds,
+    *,
+    repeats: int,
 ) -> tuple[BlockJob, ...]:
     blocks: dict[int, list[tuple[int, Treatment]]] = {}
     for trial in planned:
         if not trial.is_done:
             blocks.setdefault(trial.block, []).append((trial.position, trial.treatment))
     return tuple(
-        BlockJob(experiment, block, tuple(treatments), target, tools, builds)
+        BlockJob(experiment, block, tuple(treatments), target, tools, builds, repeats)
         for block, treatments in blocks.items()
     )
 
@@ -159,21 +166,24 @@ def _run_one(
     *,
     together: threading.Barrier | None = None,
 ) -> Trial:
-    named = conduct.named(f"block {job.block + 1}, {treatment.name}")
     if timetable is not None:
         timetable.begin(job.block, treatment.levels)
-    trial = run_trial(
-        treatment,
-        job.place(position),
-        target=job.target,
-        tools=job.tools,
-        builds=job.builds,
-        conduct=named,
-        together=together,
-    )
+    trials: list[Trial] = []
+    repeats = job.repeats if together is None else 0
+    while not trials or (stolen.warnings(trials[-1].instruments.cpu) and len(trials) <= repeats):
+        trial = run_trial(
+            treatment,
+            job.place(position),
+            target=job.target,
+            tools=job.tools,
+            builds=job.builds,
+            conduct=conduct.named(f"block {job.block + 1}, {treatment.name}"),
+            together=together,
+        )
+        trials.append(replace(trial, attempt=len(trials) + 1))
     if timetable is not None:
         timetable.end(job.block, treatment.levels)
-    return trial
+    return min(trials, key=lambda trial: stolen.share(trial.instruments.cpu))
 
 
 def _side_by_side(

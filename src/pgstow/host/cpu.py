@@ -3,11 +3,12 @@
 import ctypes
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 # Columns of /proc/stat's first line (proc(5)); a core waiting for I/O is idle, guest time is in
 # user time already, and stolen time is other machines' work.
-_BUSY = ("user", "nice", "system", "irq", "softirq")
+BUSY = ("user", "nice", "system", "irq", "softirq")
 _COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
@@ -16,20 +17,29 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def parse_busy_ticks(text: str) -> int:
-    """The clock ticks all cores together have worked here since boot, from the text of /proc/stat.
+def parse_ticks(text: str, names: Collection[str]) -> int:
+    """The clock ticks of all cores together in these columns since boot, from /proc/stat's text.
 
-    >>> parse_busy_ticks("cpu  10 1 5 900 80 2 3 4 0 0")
-    21
+    >>> parse_ticks("cpu  10 1 5 900 80 2 3 4 0 0", ("user", "system"))
+    15
     """
     fields = text.split("\n", 1)[0].split()[1:]
     values = dict(zip(_COLUMNS, (int(field) for field in fields), strict=False))
-    return sum(values.get(name, 0) for name in _BUSY)
+    return sum(values.get(name, 0) for name in names)
+
+
+def _core_seconds(names: Collection[str]) -> float:
+    return parse_ticks(Path("/proc/stat").read_text(), names) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_core_seconds() -> float:
-    """The seconds all cores together have worked since boot."""
-    return parse_busy_ticks(Path("/proc/stat").read_text()) / os.sysconf("SC_CLK_TCK")
+    """The seconds all cores together have worked here since boot."""
+    return _core_seconds(BUSY)
+
+
+def stolen_core_seconds() -> float:
+    """The seconds for which a hypervisor kept cores from work that was ready, since boot."""
+    return _core_seconds(("steal",))
 
 
 def parse_memory_bytes(text: str, name: str = "MemTotal") -> int:

@@ -273,11 +273,15 @@ class CommitUse:
 
 @dataclass(frozen=True, slots=True)
 class CpuUse:
-    """Busy processors over a trial: the machine's, and of them the load generator's."""
+    """Busy processors over a trial: the machine's, and of them the load generator's.
+
+    ``stolen_cores`` is what the hypervisor kept from work that was ready.
+    """
 
     cores: int
     busy_cores: float
     client_cores: float | None
+    stolen_cores: float | None = None  # None: not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,3 +345,4 @@ class Trial:
     host: str = ""  # the machine's name, where several share the matrix
     warnings: tuple[Warning, ...] = ()
     settings: tuple[tuple[str, str], ...] | None = None  # of the server; None: not read
+    attempt: int = 1  # those before it had more stolen from them

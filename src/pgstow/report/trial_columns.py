@@ -187,6 +187,7 @@ _FIGURES = (
     _commits("p99_ms"),
     _commits("max_ms"),
     _wal("write_ms_worst_second", "double precision"),
+    _cpu("stolen_cores", "double precision"),
 )
 _ORIGIN = (
     Column("pgstow", "text", lambda trial: trial.build.pgstow),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Self, TypeVar
 
+from pgstow.experiment import stolen
 from pgstow.experiment.instruments import differences
 from pgstow.experiment.instruments.waits import Sample, average_active_sessions
 from pgstow.host import cpu, devices
@@ -67,6 +68,7 @@ class Recorder:
         self.settings = self._ask(lambda session: session.settings())
         self._before = self._counters()
         self._began_s = time.monotonic()
+        self._stolen_core_s = cpu.stolen_core_seconds() if self._is_local else 0.0
         self._read_every_second()
         self._probe.__enter__()
         self._thread = threading.Thread(target=self._sample, name="instruments", daemon=True)
@@ -89,7 +91,7 @@ class Recorder:
             cpu=self._cpu(seconds),
             commits=differences.commit_use(self._probe.commit_ms),
         )
-        self.warnings = tuple(self._told)
+        self.warnings = (*self._told, *stolen.warnings(self.instruments.cpu))
         if self._session is not None:
             self._session.close()
 
@@ -169,10 +171,12 @@ class Recorder:
             return None
         clients = [last - first for first, last in self._client_cpu_s.values()]
         busy_core_s = self._machine[-1].busy_core_s - self._machine[0].busy_core_s
+        stolen_core_s = cpu.stolen_core_seconds() - self._stolen_core_s
         return CpuUse(
             cores=cpu.cores(),
             busy_cores=busy_core_s / seconds,
             client_cores=sum(clients) / seconds if clients else None,
+            stolen_cores=stolen_core_s / seconds,
         )
 
     def _read_every_second(self) -> None:

@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 export CARGO_PROFILE_DEV_OPT_LEVEL := 1
+export CARGO_PROFILE_DEV_DEBUG := 0
+export CARGO_INCREMENTAL := 0
 export PATH := $(PATH):/usr/sbin:/sbin
 # Tests start the command hundreds of times: what Python compiled of it is kept.
 unexport PYTHONDONTWRITEBYTECODE

@@ -60,6 +60,8 @@ def is_worker(config: pytest.Config) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     required()  # a misspelt name must not pass for "nothing is required"
+    # several processes share the processors already; threads that wait for work would spin
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["XDG_DATA_HOME"] = "/nonexistent"  # the catalog is the shipped one
     # In a script's background job they are ignored; the programs under test would inherit that.
     for number, usual in _SIGNALS.items():

@@ -63,7 +63,12 @@ def one_font(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_font("DejaVu Sans", tmp_path, monkeypatch)
 
 
-@pytest.fixture(params=sorted(FONTS))
+@pytest.fixture(
+    params=[
+        family if family == "DejaVu Sans" else pytest.param(family, marks=pytest.mark.nightly)
+        for family in sorted(FONTS)
+    ]
+)
 def each_font(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:

@@ -61,6 +61,7 @@ def test_nothing_acknowledged_is_lost_in_any_combination(
     assert len((out / "cuts.jsonl").read_text().splitlines()) == len(result["cuts"])
 
 
+@pytest.mark.nightly  # the six cuts have controls of their own, which lose what they should
 def test_a_server_that_does_not_flush_is_found_out(place: Path, tmp_path: Path) -> None:
     plan = make_plan(
         filesystems=["xfs"],

@@ -64,7 +64,9 @@ def test_an_experiments_volumes_come_up(name: str, lab: Any) -> None:
 @pytest.mark.parametrize("name", _those_of_each_run())
 def test_an_experiment_runs_from_its_file(name: str, workspace: Path) -> None:
     said: dict[str, Any] = json.loads(
-        pgstow("bench", "run", name, "--profile", "ci", "--workspace", workspace, "--json")
+        pgstow(
+            "bench", "run", name, "--profile=ci", "--repeats=0", "--workspace", workspace, "--json"
+        )
     )
     treatments = said["experiment"]["treatments"]
     assert [row["trials"] for row in said["summaries"]] == [1] * len(treatments)

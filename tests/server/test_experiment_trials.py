@@ -166,7 +166,7 @@ def leftovers(place: Path) -> list[str]:
     return [str(path) for path in place.glob("*/*") if path.name != "lock"]
 
 
-@pytest.mark.parametrize("version", [15, 18])
+@pytest.mark.parametrize("version", [pytest.param(15, marks=pytest.mark.nightly), 18])
 def test_a_layout_is_made_for_each_trial_and_gone_after_it(
     version: int, cache: Path, place: Path
 ) -> None:

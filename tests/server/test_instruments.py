@@ -11,7 +11,7 @@ from local_server import LocalServer
 
 from pgstow.experiment.instruments import Recorder
 
-VERSIONS = (15, 16, 18)
+VERSIONS = (15, pytest.param(16, marks=pytest.mark.nightly), 18)
 CLIENTS = 4
 
 

@@ -1,6 +1,7 @@
 """Running a matrix: the order of things, taking it up again, refusals, and who is told what."""
 
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing import get_context
 
@@ -10,18 +11,28 @@ from experiment_samples import BUILD, experiment, trial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgstow.experiment import builds, design
+from pgstow.experiment import builds, design, stolen
 from pgstow.experiment.builds import Builds
 from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.run import plan, run
 from pgstow.experiment.timetable import PlannedTrial, Timetable, scheduled_s
 from pgstow.experiment.workloads import generator
-from pgstow.model import Experiment, Schedule, ServerChoice, ServerError, Trial, UserError
+from pgstow.model import (
+    CpuUse,
+    Experiment,
+    Instruments,
+    Schedule,
+    ServerChoice,
+    ServerError,
+    Trial,
+    UserError,
+)
 
 
 @pytest.fixture(autouse=True)
 def _no_events() -> None:
     fakes.EVENTS.clear()
+    fakes.STOLEN_CORES.clear()
 
 
 def quick(*levels: str, warm_up_s: float = 0.0, **changes: object) -> Experiment:
@@ -78,7 +89,7 @@ def test_a_trial_keeps_the_settings_and_what_the_volumes_say() -> None:
 @pytest.mark.parametrize(
     ("stolen_cores", "repeats", "attempts", "stands"),
     [
-        ((0.3, 0.02, 0.0), 4, 2, 2),  # a hundredth of the processors is not worth another
+        ((0.3, 0.02, 0.0), 4, 2, 2),  # a fiftieth of what was wanted is not worth another
         ((0.3, 0.1, 0.2), 2, 3, 2),  # what least was taken from
         ((0.3, 0.0), 0, 1, 1),
     ],
@@ -86,13 +97,49 @@ def test_a_trial_keeps_the_settings_and_what_the_volumes_say() -> None:
 def test_a_trial_with_processors_stolen_is_measured_again(
     stolen_cores: tuple[float, ...], repeats: int, attempts: int, stands: int
 ) -> None:
-    fakes.STOLEN_CORES.clear()
     fakes.STOLEN_CORES.extend(stolen_cores)
     (found,) = run_all(quick("one"), repeats=repeats)
     assert found.instruments.cpu is not None
-    assert found.attempt == stands
     assert found.instruments.cpu.stolen_cores == stolen_cores[stands - 1]
+    assert found.attempts == attempts
     assert fakes.EVENTS.count("one: server up") == attempts
+
+
+@pytest.mark.parametrize(
+    ("ends", "raised"),
+    [(ServerError("ended"), None), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_what_ends_a_repeat_costs_no_attempt_that_ended_well(
+    ends: BaseException, raised: type[BaseException] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fakes.STOLEN_CORES.extend((0.3, 0.3))
+    kept: list[Trial] = []
+    outcome = fakes.FakeRunning.outcome
+
+    def once(running: fakes.FakeRunning, *at: float) -> object:
+        if fakes.EVENTS.count("one: recorded") > 1:
+            raise ends
+        return outcome(running, *at)
+
+    monkeypatch.setattr(fakes.FakeRunning, "outcome", once)
+    with nullcontext() if raised is None else pytest.raises(raised):
+        run(quick("one"), fakes.FakeTarget(), fakes.TOOLS, on_trial=kept.append, repeats=3)
+    assert [one.attempts for one in kept] == [1]
+
+
+def test_a_server_that_was_there_before_is_loaded_once() -> None:
+    fakes.STOLEN_CORES.append(0.3)
+    (found,) = run_all(replace(quick("one"), target="server"), repeats=3)
+    assert found.attempts == 1
+
+
+def test_what_is_stolen_is_of_the_time_that_was_wanted() -> None:
+    busy, idle = (
+        replace(trial(0, 0, 1.0, wal="a"), instruments=Instruments(cpu=CpuUse(2, cores, None, 0.01)))
+        for cores in (1.9, 0.05)
+    )
+    assert stolen.share(busy) == pytest.approx(0.01 / 1.91)
+    assert stolen.share(idle) == pytest.approx(0.01 / 0.1)
 
 
 def fixed(duration_s: float) -> Experiment:

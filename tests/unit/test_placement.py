@@ -87,6 +87,22 @@ def test_every_answer_is_feasible_and_bounded(seed: int, items: int, shapes: int
         assert tied.bound_usd <= best * (1 + 1e-6) + 1e-4
 
 
+@pytest.mark.parametrize("exact_max", [0, 2500])
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_what_costs_no_more_is_found_or_proved_not_to_be(seed: int, exact_max: int) -> None:
+    problem = samples.problem(seed, *_SIZES[seed % len(_SIZES)])
+    best = samples.cheapest(problem, samples.every_choice(problem)).min()
+    for limit in (best - 1, best + 1, np.inf):
+        found = place(problem, exact_max=exact_max, within_usd=limit)
+        if isinstance(found, Placed):
+            _check(problem, found)
+            assert best - 1e-4 <= found.usd_month <= limit + 1e-6
+        elif found is Missing.INFEASIBLE:
+            assert best > limit or np.isinf(best)
+        else:
+            assert exact_max == 0  # to the end, there is an answer
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_many_items_stay_within_a_small_gap(seed: int) -> None:
     problem = samples.problem(seed, 3000, 4)

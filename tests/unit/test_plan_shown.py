@@ -69,7 +69,7 @@ def test_the_frontier_takes_no_speed_and_no_price(database: Path, option: tuple[
 
 
 def test_a_comparison_has_every_rule_and_writes_the_plan(database: Path) -> None:
-    found = run(database, "--compare", "--tps", "2x", "--json")
+    found = run(database, "--compare", "--tps", "2x", "--max-stripes", "1", "--json")
     assert found.exit_code == 0
     rows = json.loads(found.stdout)
     assert [row["name"] for row in rows] == ["pgstow", *planning.RULES]
@@ -79,7 +79,9 @@ def test_a_comparison_has_every_rule_and_writes_the_plan(database: Path) -> None
 
 
 def test_a_comparison_as_text_names_what_is_missed(database: Path) -> None:
-    found = run(database, "--compare", "--tps", "2x", "--commit-p99", "5ms")
+    found = run(
+        database, "--compare", "--tps", "2x", "--commit-p99", "5ms", "--max-stripes", "1"
+    )
     assert found.exit_code == 0
     for name in planning.RULES:
         assert name.split()[0] in found.stdout

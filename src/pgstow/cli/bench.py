@@ -59,8 +59,8 @@ Repeats = Annotated[
     typer.Option(
         min=0,
         max=20,
-        help="Measure a trial again, so often at most, where a hypervisor took more than 2 % of "
-        "the processors from it; what it took least from stands.",
+        help="Measure a trial again, so often at most, where a hypervisor kept more than 5 % of "
+        "its processor time; what it took least from stands.",
     ),
 ]
 Fresh = Annotated[

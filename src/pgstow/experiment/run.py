@@ -90,13 +90,16 @@ def run(
     as it ends; with one, when its block has come back. Ctrl-C drops the trial under way.
 
     A trial from which a hypervisor took processors is measured again, up to ``repeats`` times, and
-    the one stands from which it took least; not so treatments side by side.
+    the one stands from which it took least; not so treatments side by side, nor on servers that
+    were there before, on which every trial leaves its writes.
     """
     tools.check(experiment)
     target.check(experiment)
     planned = plan(experiment, done)
     builds = Builds(experiment, done)
     timetable = Timetable(planned, progress, side_by_side=experiment.side_by_side)
+    if experiment.target == "server":
+        repeats = 0
     jobs = _jobs(experiment, planned, target, tools, builds, repeats=repeats)
     if executor is None:
         _run_here(jobs, timetable, on_trial)
@@ -151,10 +154,12 @@ def run_trials(
     """Run a block's trials, one after the other or side by side."""
     if job.experiment.side_by_side:
         for trial in _side_by_side(job, conduct, timetable):
+            if timetable is not None:
+                timetable.end(trial.block, trial.levels)
             on_trial(trial)
         return
     for position, treatment in job.treatments:
-        on_trial(_run_one(job, position, treatment, conduct, timetable))
+        _run_undisturbed(job, position, treatment, conduct, timetable, on_trial)
 
 
 def _run_one(
@@ -168,22 +173,38 @@ def _run_one(
 ) -> Trial:
     if timetable is not None:
         timetable.begin(job.block, treatment.levels)
-    trials: list[Trial] = []
-    repeats = job.repeats if together is None else 0
-    while not trials or (stolen.warnings(trials[-1].instruments.cpu) and len(trials) <= repeats):
-        trial = run_trial(
-            treatment,
-            job.place(position),
-            target=job.target,
-            tools=job.tools,
-            builds=job.builds,
-            conduct=conduct.named(f"block {job.block + 1}, {treatment.name}"),
-            together=together,
-        )
-        trials.append(replace(trial, attempt=len(trials) + 1))
-    if timetable is not None:
-        timetable.end(job.block, treatment.levels)
-    return min(trials, key=lambda trial: stolen.share(trial.instruments.cpu))
+    return run_trial(
+        treatment,
+        job.place(position),
+        target=job.target,
+        tools=job.tools,
+        builds=job.builds,
+        conduct=conduct.named(f"block {job.block + 1}, {treatment.name}"),
+        together=together,
+    )
+
+
+def _run_undisturbed(
+    job: BlockJob,
+    position: int,
+    treatment: Treatment,
+    conduct: Conduct,
+    timetable: Timetable | None,
+    on_trial: OnTrial,
+) -> None:
+    """The attempt from which least was stolen; what ends a repeat costs none that ended well."""
+    found: list[Trial] = []
+    try:
+        while len(found) <= job.repeats and all(stolen.warnings(one) for one in found):
+            found.append(_run_one(job, position, treatment, conduct, timetable))
+    except PgstowError as error:
+        if not found or isinstance(error, StoppedError):
+            raise
+    finally:
+        if found:
+            if timetable is not None:
+                timetable.end(job.block, treatment.levels)
+            on_trial(replace(min(found, key=stolen.share), attempts=len(found)))
 
 
 def _side_by_side(

@@ -345,4 +345,4 @@ class Trial:
     host: str = ""  # the machine's name, where several share the matrix
     warnings: tuple[Warning, ...] = ()
     settings: tuple[tuple[str, str], ...] | None = None  # of the server; None: not read
-    attempt: int = 1  # those before it had more stolen from them
+    attempts: int = 1  # of which this had least stolen from it

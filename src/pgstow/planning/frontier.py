@@ -1,6 +1,8 @@
 """Price against throughput and latency: the cheapest layout at each of many speeds."""
 
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -85,7 +87,12 @@ def frontier(
     fastest = _fastest(curve, slowest)
     speeds = np.linspace(slowest, fastest, points).tolist()
     met = [first]
-    met += [one for tps in speeds[1:] if not isinstance(one := curve.at(tps), Missing)]
+    with ThreadPoolExecutor(1, thread_name_prefix="simulation") as pool:
+        for tps, following in pairwise((*speeds[1:], None)):
+            if following is not None:
+                curve.begin(following, pool)
+            if tps is not None and not isinstance(one := curve.at(tps), Missing):
+                met.append(one)
     found = [one.point for one in _without_luck(curve, met)]
     return Frontier(tuple(found), knee_of(found))
 
@@ -109,6 +116,13 @@ class _Curve:
     tps: float = 0.0  # of that
     series: Series | None = None
     known: dict[float, _Met | Missing] = field(default_factory=dict)
+    begun: dict[float, Planner] = field(default_factory=dict)
+
+    def begin(self, tps: float, pool: Executor) -> None:
+        """Solve for a speed; ``pool`` simulates what was found while the next one is solved."""
+        if tps not in self.known:
+            self.begun[tps] = self._planner(tps)
+            self.begun[tps].begin(tps, pool)
 
     def at(self, tps: float) -> _Met | Missing:
         """The cheapest layout at one speed, or why there is none."""
@@ -117,7 +131,7 @@ class _Curve:
         return self.known[tps]
 
     def _at(self, tps: float) -> _Met | Missing:
-        planner = self._planner(tps)
+        planner = self.begun.pop(tps, None) or self._planner(tps)
         found = cheapest(planner, tps)
         if isinstance(found, Missing):
             return found
@@ -145,14 +159,21 @@ class _Curve:
 
     def reaches(self, tps: float) -> bool:
         """Whether the programme has a layout for a speed; the simulator is not asked."""
-        return not isinstance(self._planner(tps).priced(tps), Missing)
+        return self._planner(tps).reaches(tps)
 
     def _planner(self, tps: float) -> Planner:
         """As a plan for that speed would have it, but for the columns that are kept."""
         seen = self.planner.workload
         workload = replace(seen, clients=clients_for(seen, tps, self.present))
 
-        def place(problem: PlacementProblem, *, breaks_ties: bool = True) -> Placed | Missing:
+        def place(
+            problem: PlacementProblem,
+            *,
+            breaks_ties: bool = True,
+            within_usd: float | None = None,
+        ) -> Placed | Missing:
+            if within_usd is not None and is_small(problem):
+                return place_within(problem, breaks_ties=False, within_usd=within_usd)
             return self._placed(problem, tps, breaks_ties=breaks_ties)
 
         return replace(self.planner, workload=workload, place=place, is_hasty=True)

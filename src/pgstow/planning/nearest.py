@@ -139,7 +139,8 @@ def _is_met(planner: Planner, tps: float, *, is_checked: bool) -> bool:
     problem = planner.problem(tps, Tightening())
     if problem is None:
         return False
-    return not isinstance(planner.place(replace(problem, response_ms=None)), Missing)
+    endless = replace(problem, response_ms=None)
+    return not isinstance(planner.place(endless, breaks_ties=False, within_usd=math.inf), Missing)
 
 
 def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Iterator[str]:
@@ -177,11 +178,7 @@ def _with(with_goal: Relaxed, goal: Goal, tps: float) -> Found | None:
 
 def _most(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Found | None:
     """The highest throughput under ``tps`` that is met with all else the goal says."""
-
-    def is_placed(tps: float) -> bool:
-        return not isinstance(planner.priced(tps), Missing)
-
-    low = highest(0.0, tps, _BISECTIONS, is_placed)
+    low = highest(0.0, tps, _BISECTIONS, planner.reaches)
     for share in _SHARES:
         if low <= 0:
             break

@@ -137,6 +137,12 @@ class Solution:
     relation_shape: Mapping[RelationId, str]
     placed: Placed
 
+    @property
+    def is_wal_alone(self) -> bool:
+        """Whether nothing else lies where the WAL does."""
+        others = [shape for key, shape in self.single_shape.items() if key != WAL]
+        return self.single_shape[WAL] not in {*others, *self.relation_shape.values()}
+
 
 @dataclass(frozen=True, slots=True)
 class Load:

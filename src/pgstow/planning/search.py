@@ -6,7 +6,9 @@ solved again. The bound comes from the programme before any tightening, so the g
 all that tightening and rounding cost. That a tightened problem has no solution proves nothing.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -57,6 +59,15 @@ class Tightening:
     wal_forbidden: frozenset[str] = frozenset()  # shapes
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one programme answers, before it is simulated."""
+
+    problem: PlacementProblem
+    solution: Solution
+    layout: Layout
+
+
 @dataclass(slots=True)
 class Planner:
     """One planning run: everything that stays the same between its programmes.
@@ -82,6 +93,12 @@ class Planner:
     place: Callable[..., Placed | Missing] = place_within
     is_hasty: bool = False
     checked: dict[Layout, Prediction] = field(default_factory=dict, init=False)
+    answers: dict[tuple[float, Tightening], Answer | Missing] = field(
+        default_factory=dict, init=False
+    )
+    glances: dict[tuple[Layout, float], Future[Prediction]] = field(
+        default_factory=dict, init=False
+    )
 
     def problem(self, tps: float, tight: Tightening) -> PlacementProblem | None:
         """The programme for a wanted TPS; None where the clients cannot reach it."""
@@ -128,6 +145,35 @@ class Planner:
         problem = self.problem(tps, Tightening())
         return Missing.INFEASIBLE if problem is None else self.place(problem, breaks_ties=False)
 
+    def affords(self, tps: float, budget: float) -> Placed | Missing:
+        """Something for a wanted TPS that costs no more than so much."""
+        problem = self.problem(tps, Tightening())
+        if problem is None:
+            return Missing.INFEASIBLE
+        placed = self.place(problem, breaks_ties=False, within_usd=budget)
+        if isinstance(placed, Placed) and placed.usd_month > budget:
+            return Missing.INFEASIBLE if placed.bound_usd > budget else Missing.NOT_FOUND
+        return placed
+
+    def reaches(self, tps: float) -> bool:
+        """Whether the programme has a layout for a TPS, whatever it costs; not simulated."""
+        return not isinstance(self.affords(tps, math.inf), Missing)
+
+    def answer(self, tps: float, tight: Tightening) -> Answer | Missing:
+        """The cheapest layout of the programme for a wanted TPS; it is solved once for each."""
+        if (tps, tight) not in self.answers:
+            self.answers[tps, tight] = self._answer(tps, tight)
+        return self.answers[tps, tight]
+
+    def _answer(self, tps: float, tight: Tightening) -> Answer | Missing:
+        problem = self.problem(tps, tight)
+        if problem is None:
+            return Missing.INFEASIBLE
+        solution = self.solved(problem)
+        if isinstance(solution, Missing):
+            return solution
+        return Answer(problem, solution, layout_of(self.base, solution))
+
     def solved(self, problem: PlacementProblem) -> Solution | Missing:
         """The cheapest solution of one problem."""
         placed = self.place(problem)
@@ -159,6 +205,16 @@ class Planner:
 
     def glance(self, layout: Layout, tps: float) -> Prediction:
         """What a short simulation says of a layout; burst credits would last too long in it."""
+        begun = self.glances.get((layout, tps))
+        return self._glance(layout, tps) if begun is None else begun.result()
+
+    def begin(self, tps: float, pool: Executor) -> None:
+        """Solve the first programme for a wanted TPS, and have ``pool`` simulate its layout."""
+        found = self.answer(tps, Tightening())
+        if isinstance(found, Answer):
+            self.glances[found.layout, tps] = pool.submit(self._glance, found.layout, tps)
+
+    def _glance(self, layout: Layout, tps: float) -> Prediction:
         host, device = layout.host, self.catalog.device
         bursts = [device(volume, host).member.burst for volume in layout.volumes]
         if host.burst_credits is not None or any(bursts):
@@ -254,13 +310,10 @@ def _attempt(
     planner: Planner, tps: float, tight: Tightening, bound: float | None
 ) -> Found | Missing:
     """The layout of one programme, with its simulation; ``bound`` is that of the first one."""
-    problem = planner.problem(tps, tight)
-    if problem is None:
-        return Missing.INFEASIBLE
-    solution = planner.solved(problem)
-    if isinstance(solution, Missing):
-        return solution
-    layout = layout_of(planner.base, solution)
+    answer = planner.answer(tps, tight)
+    if isinstance(answer, Missing):
+        return answer
+    problem, solution, layout = answer.problem, answer.solution, answer.layout
     first = solution.bound_usd if bound is None else bound
     if planner.is_hasty:
         glanced = planner.glance(layout, tps)
@@ -366,12 +419,10 @@ def fastest(planner: Planner, budget: float) -> Found | Missing:
 
     def is_affordable(tps: float) -> bool:
         nonlocal least
-        solution = planner.priced(tps)
-        if isinstance(solution, Missing):
-            least = solution
-            return False
-        least = Missing.INFEASIBLE if solution.bound_usd > budget + CENT else Missing.NOT_FOUND
-        return solution.usd_month <= budget
+        found = planner.affords(tps, budget)
+        if isinstance(found, Missing):
+            least = found
+        return not isinstance(found, Missing)
 
     # No headroom of the processors: nothing that is bought keeps them free.
     most = min(work.tps_of_cores, work.tps_of_clients)
@@ -392,7 +443,8 @@ def _with_wal_apart(planner: Planner, tps: float, budget: float) -> list[Found]:
     found = _met(planner, tps, Tightening(), budget)
     if isinstance(found, Missing):
         return []
-    if found.tight.is_wal_alone:
+    is_alone = found.tight == Tightening() and found.solution.is_wal_alone
+    if found.tight.is_wal_alone or is_alone:
         return [found]
     apart = _met(planner, tps, Tightening(is_wal_alone=True), budget)
     return [found] if isinstance(apart, Missing) else [found, apart]

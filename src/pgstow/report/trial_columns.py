@@ -188,6 +188,7 @@ _FIGURES = (
     _commits("max_ms"),
     _wal("write_ms_worst_second", "double precision"),
     _cpu("stolen_cores", "double precision"),
+    Column("attempts", "integer", lambda trial: trial.attempts),
 )
 _ORIGIN = (
     Column("pgstow", "text", lambda trial: trial.build.pgstow),

@@ -80,6 +80,8 @@ class Recorder:
         assert self._thread is not None, "entered"
         self._thread.join()
         seconds = time.monotonic() - self._began_s
+        if self._is_local:
+            self._stolen_core_s = cpu.stolen_core_seconds() - self._stolen_core_s
         self._read_every_second()
         after = self._counters()
         self._probe.__exit__(None, None, None)
@@ -91,7 +93,7 @@ class Recorder:
             cpu=self._cpu(seconds),
             commits=differences.commit_use(self._probe.commit_ms),
         )
-        self.warnings = (*self._told, *stolen.warnings(self.instruments.cpu))
+        self.warnings = (*self._told, *stolen.warnings(self.instruments))
         if self._session is not None:
             self._session.close()
 
@@ -171,12 +173,11 @@ class Recorder:
             return None
         clients = [last - first for first, last in self._client_cpu_s.values()]
         busy_core_s = self._machine[-1].busy_core_s - self._machine[0].busy_core_s
-        stolen_core_s = cpu.stolen_core_seconds() - self._stolen_core_s
         return CpuUse(
             cores=cpu.cores(),
             busy_cores=busy_core_s / seconds,
             client_cores=sum(clients) / seconds if clients else None,
-            stolen_cores=stolen_core_s / seconds,
+            stolen_cores=self._stolen_core_s / seconds,
         )
 
     def _read_every_second(self) -> None:

@@ -46,12 +46,16 @@ class _Promising:
 
 @dataclass(slots=True)
 class Search:
-    """One search; ``gap`` is the share of the price that is not worth looking for."""
+    """One search; ``gap`` is the share of the price that is not worth looking for.
+
+    With ``within_usd`` it ends at the first answer that costs no more.
+    """
 
     master: Master
     gap: float
     nodes_max: int
     best: Placed | None = None
+    within_usd: float | None = None
     nodes: int = 0
     tried: set[tuple[object, ...]] = field(default_factory=set)
     promising: "_Promising | None" = None
@@ -63,7 +67,7 @@ class Search:
         once more, and where it is far from it with more effort.
         """
         bound = self._search()
-        if self.promising is not None and not self._is_hopeless(bound):
+        if self.promising is not None and not (self._is_enough() or self._is_hopeless(bound)):
             is_far = self.best is not None and self.best.usd_month > bound * (1 + _FAR)
             is_thorough = is_far and self.nodes_max >= _THOROUGH_NODES
             effort = THOROUGH if is_thorough else QUICK
@@ -77,7 +81,8 @@ class Search:
         closed = np.inf
         while heap:
             node = heapq.heappop(heap)
-            if self._is_hopeless(node.bound_usd) or self.nodes >= self.nodes_max:
+            is_over = self._is_enough() or self.nodes >= self.nodes_max
+            if is_over or self._is_hopeless(node.bound_usd):
                 return min(closed, node.bound_usd)  # the least of those left
             self.nodes += 1
             relaxed = self._relax(node)
@@ -96,7 +101,14 @@ class Search:
                 heapq.heappush(heap, _Node(bound, next(numbers), lower, upper, fixed))
         return closed
 
+    def _is_enough(self) -> bool:
+        if self.best is None or self.within_usd is None:
+            return False
+        return self.best.usd_month <= self.within_usd
+
     def _is_hopeless(self, bound: float) -> bool:
+        if self.within_usd is not None and bound > self.within_usd:
+            return True
         if self.best is None:
             return bound == np.inf  # nothing is possible there
         usd = self.best.usd_month

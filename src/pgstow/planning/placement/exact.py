@@ -1,5 +1,6 @@
 """The whole programme over a few units, solved by HiGHS to the end, around loads that are fixed."""
 
+import math
 from dataclasses import dataclass
 
 import highspy
@@ -25,6 +26,7 @@ from pgstow.planning.placement.sizing import (
 )
 
 SOLVE_SECONDS = 20.0
+_ANY_USD = 1e15  # HiGHS takes no infinite target
 _DECIMALS = 8  # of GiB, thousands of IOPS, MiB/s, ms: HiGHS goes astray over what is near 1e-9
 
 _INFEASIBLE = (
@@ -108,7 +110,7 @@ def arrange(
         return Missing.INFEASIBLE
     unit, shape = np.nonzero(allowed)
     first = len(programme.cost)
-    if usd_max is not None:
+    if usd_max is not None and math.isfinite(usd_max):
         _limit_price(programme, problem, usd_max)
     gib = units.use[unit, shape, GIB] * units.away[unit, shape]
     for usd in (problem.move_usd_per_gib * gib).tolist():
@@ -124,7 +126,7 @@ def arrange(
     highs.setOptionValue("time_limit", effort.seconds_max if effort else seconds_max)
     if effort is not None:
         highs.setOptionValue("mip_max_nodes", effort.nodes_max)
-        highs.setOptionValue("objective_target", effort.enough_usd)
+        highs.setOptionValue("objective_target", min(effort.enough_usd, _ANY_USD))
     return _solved(highs, problem, programme, lies, start)
 
 

@@ -37,15 +37,25 @@ def place_within(
     gap: float | None = None,
     seconds_max: float = SOLVE_SECONDS,
     breaks_ties: bool = True,
+    within_usd: float | None = None,
 ) -> Placed | Missing:
-    """The cheapest assignment that moves no more than ``problem.max_move_gib``."""
+    """The cheapest assignment that moves no more than ``problem.max_move_gib``.
+
+    With ``within_usd`` any that costs no more may do.
+    """
     limit = problem.max_move_gib
     if limit is not None and limit >= _everything_gib(problem):
         problem, limit = replace(problem, max_move_gib=None), None
     if limit == 0.0:
         problem, limit = _staying(problem), None
     if limit is None or is_small(problem):
-        return place(problem, gap=gap, seconds_max=seconds_max, breaks_ties=breaks_ties)
+        return place(
+            problem,
+            gap=gap,
+            seconds_max=seconds_max,
+            breaks_ties=breaks_ties,
+            within_usd=within_usd,
+        )
     free = place(replace(problem, max_move_gib=None), gap=gap)
     if isinstance(free, Missing) or moved_gib(problem, free) <= limit * _WITHIN:
         return free

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pgstow.planning.placement.branching import Search
-from pgstow.planning.placement.exact import SOLVE_SECONDS, Arranged, Units, arrange
+from pgstow.planning.placement.exact import SOLVE_SECONDS, Arranged, Effort, Units, arrange
 from pgstow.planning.placement.grouping import group
 from pgstow.planning.placement.master import Master
 from pgstow.planning.placement.problem import (
@@ -30,6 +30,7 @@ _GAP = 2e-4  # of the price, wanted
 _NODES_MAX = 300
 _PROOF_ROUNDS = 30
 _TIE_SECONDS = 5.0
+_ANY_NODES = 2**31 - 1
 
 
 def place(
@@ -39,15 +40,22 @@ def place(
     exact_max: int = _EXACT_MAX,
     seconds_max: float = SOLVE_SECONDS,
     breaks_ties: bool = True,
+    within_usd: float | None = None,
 ) -> Placed | Missing:
     """The cheapest assignment and sizing with a bound, or why there is none.
+
+    With ``within_usd`` it is any that costs no more, and none where all cost more.
 
     Up to ``exact_max`` units × shapes go to HiGHS whole, for ``seconds_max`` at most. The search
     may end at ``gap``, a share of the price; without one the whole is solved to the end, and more
     to a gap of two in ten thousand.
     """
     if is_small(problem, exact_max):
-        return place_exactly(problem, gap or 0.0, seconds_max, breaks_ties=breaks_ties)
+        return place_exactly(
+            problem, gap or 0.0, seconds_max, breaks_ties=breaks_ties, within_usd=within_usd
+        )
+    if within_usd is not None:
+        return _within(problem, gap or _GAP, within_usd)
     # in placement.moving what moves has a price already
     if problem.move_usd_per_gib > 0 or not breaks_ties:
         return _searched(problem, gap or _GAP)
@@ -57,7 +65,20 @@ def place(
     if isinstance(first, Missing):
         return first
     usd = first.usd_month - ties_usd(problem, first)
-    return _searched(problem, gap or _GAP, replace(first, usd_month=usd))
+    first = replace(first, usd_month=usd)
+    second = _searched(problem, gap or _GAP, first)
+    if isinstance(second, Missing) or second.usd_month < usd and usd > _about(second.usd_month):
+        return second
+    return replace(first, bound_usd=min(second.bound_usd, usd))
+
+
+def _within(problem: PlacementProblem, gap: float, usd: float) -> Placed | Missing:
+    """Any answer that costs no more."""
+    search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX, within_usd=usd)
+    bound = search.run()
+    if search.best is not None and search.best.usd_month <= usd:
+        return replace(search.best, bound_usd=min(bound, search.best.usd_month))
+    return Missing.INFEASIBLE if bound > usd else Missing.NOT_FOUND
 
 
 def _searched(
@@ -132,6 +153,7 @@ def place_exactly(
     seconds_max: float = SOLVE_SECONDS,
     *,
     breaks_ties: bool = True,
+    within_usd: float | None = None,
 ) -> Placed | Missing:
     """The whole problem by HiGHS: every unit a variable for each shape."""
     items, singles, shapes = problem.items, problem.singles, len(problem.shapes)
@@ -143,11 +165,16 @@ def place_exactly(
         frozenset(items.count + one for one in singles.alone),
     )
     base = np.zeros((shapes, USES))
-    found = arrange(problem, units, base, gap=gap, seconds_max=seconds_max)
+    effort = None
+    if within_usd is not None:
+        effort = Effort(_ANY_NODES, seconds_max, within_usd)
+    found = arrange(
+        problem, units, base, usd_max=within_usd, gap=gap, seconds_max=seconds_max, effort=effort
+    )
     if isinstance(found, Missing):
         return found
     first = _placed(found, items.count)
-    if not (breaks_ties and _has_ties(problem, first)):
+    if within_usd is not None or not (breaks_ties and _has_ties(problem, first)):
         return first
     other = arrange(
         tied(problem),

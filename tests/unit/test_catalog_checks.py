@@ -122,13 +122,6 @@ def test_what_needs_nitro_is_not_had_without(kind: str) -> None:
     assert (load().rules(kind, EC2)[0].iops.max or 0) > 60_000
 
 
-def test_one_mount_holds_one_volume() -> None:
-    other = {"name": "wal", "mount": "/mnt/./data/"}
-    assert "volumes.wal.mount: /mnt/data is the mount of volume data too" in refusal(
-        layout({}, other)
-    )
-
-
 def test_instance_store_is_as_many_disks_as_the_instance_has() -> None:
     host = HostSpec("ec2", "us-east-1", "i3en.xlarge")
     store = {"type": "instance-store", "size_bytes": 100 * GIB}

@@ -43,6 +43,7 @@ BAD_LAYOUTS = {
     "null in an option": HEAD + VOLUME + 'mount_options = ["a\\u0000b"]\n' + POSTGRES,
     "a mount in /proc": LAYOUT.replace('"/data"', '"/proc/x"'),
     "a mount in /sys": LAYOUT.replace('"/data"', '"/data/../sys//fs/x"'),
+    "a mount in //proc": LAYOUT.replace('"/data"', '"//proc/x"'),
     "a name too long": LAYOUT.replace('"/data"', f'"/{LONG}"'),
     "a path too long": LAYOUT.replace('"/data"', '"' + "/data" * 1000 + '"'),
     "nan": HEAD + VOLUME + "iops = nan\n" + POSTGRES,

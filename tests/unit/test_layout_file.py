@@ -139,6 +139,7 @@ def test_the_wal_is_with_the_data_unless_said() -> None:
         ('["noatime"]', '"noatime"', 'volumes.data.mount_options: "noatime"'),
         ('wal = "wal"', 'wal = "wall"', "postgres.wal names volume 'wall', which the layout does"),
         ("/mnt/pgwal", "/mnt/pgdata", "mount '/mnt/pgdata' is named twice"),
+        ("/mnt/pgwal", "//mnt/./pgdata/", "mount '/mnt/pgdata' is named twice"),
         ("/mnt/pgwal", "pgwal", "mount 'pgwal' must be an absolute path"),
         ("[volumes.wal]", '[volumes."a b"]', "volume name 'a b' is not usable"),
         ("= 1.1", "= [1]", "postgres.settings.random_page_cost: [1]: a setting is a number"),
@@ -258,7 +259,7 @@ def layouts(draw: st.DrawFn) -> Layout:
             name=name,
             type=draw(identifiers),
             size_bytes=Bytes(draw(sizes)),
-            mount=f"/mnt/{number}{draw(st.text(max_size=3).filter(_encodable))}",
+            mount=f"/mnt/{number}{draw(st.text(max_size=3).filter(_is_in_a_path))}",
             iops=draw(st.none() | positive),  # type: ignore[arg-type]
             throughput=draw(st.none() | positive),  # type: ignore[arg-type]
             stripes=draw(st.integers(1, 128)),
@@ -301,6 +302,10 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 def _encodable(text: str) -> bool:
     return not any("\ud800" <= one <= "\udfff" or one == "\0" for one in text)
+
+
+def _is_in_a_path(text: str) -> bool:
+    return _encodable(text) and text != "/.."  # it would make two mounts one
 
 
 _HOSTILE = (

@@ -230,6 +230,18 @@ def test_a_tablespace_elsewhere_is_refused() -> None:
         plan(state, layout(tablespaces={"fast": ("fast", ())}))
 
 
+def test_a_mount_written_otherwise_is_the_same_place() -> None:
+    wanted = layout(tablespaces={"hot": ("fast", ())}, wal="wal")
+    otherwise = tuple(replace(one, mount=f"/{one.mount}/./") for one in wanted.volumes)
+    wanted = replace(wanted, volumes=otherwise)
+    create, move = plan(server_state(), wanted)
+    assert create.argument("location") == "/mnt/fast/hot"
+    assert (move.argument("to"), move.argument("mount")) == ("/mnt/wal/pg_wal", "/mnt/wal")
+    reached = server_state(tablespaces=(TablespaceState("hot", "/mnt/fast/hot"),))
+    assert plan(replace(reached, wal_directory="/mnt/wal/pg_wal"), wanted) == ()
+    assert remarks(reached, wanted, ()) == ()
+
+
 def test_options_are_set_and_reset() -> None:
     present = TablespaceState(
         "fast", "/mnt/fast/fast", (("random_page_cost", "4"), ("seq_page_cost", "2"))

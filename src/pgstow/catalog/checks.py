@@ -1,6 +1,5 @@
 """Hold a layout against the catalog: refuse what no provider sells, warn of what surprises."""
 
-import posixpath
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ def check(catalog: "Catalog", layout: Layout) -> tuple[Warning, ...]:
     """Raise LayoutError for what is impossible; return warnings for the rest."""
     instance = _instance(catalog, layout)
     kinds = {volume.name: _type(catalog, layout, volume) for volume in layout.volumes}
-    _check_mounts(layout)
     for volume in layout.volumes:
         kind = kinds[volume.name]
         _check_sold(kind, volume)
@@ -60,18 +58,6 @@ def _type(catalog: "Catalog", layout: Layout, volume: Volume) -> VolumeType:
             f"use one of: {', '.join(names)}",
         )
     return kind
-
-
-def _check_mounts(layout: Layout) -> None:
-    seen: dict[str, str] = {}
-    for volume in layout.volumes:
-        mount = posixpath.normpath(volume.mount)
-        if mount in seen:
-            raise LayoutError(
-                f"volumes.{volume.name}.mount: {mount} is the mount of volume {seen[mount]} too",
-                "mount each volume in a directory of its own",
-            )
-        seen[mount] = volume.name
 
 
 def _check_sold(kind: VolumeType, volume: Volume) -> None:

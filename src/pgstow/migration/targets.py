@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import posixpath
 import re
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from pgstow.model import (
     ServerState,
     Tablespace,
 )
+from pgstow.model.storage import canonical
 
 _SYSTEM_SCHEMAS = frozenset({"pg_catalog", "information_schema"})
 _TOAST_KINDS = frozenset({"toast", "toast index"})
@@ -33,15 +33,6 @@ def location_on(mount: str, name: str) -> str:
         digest = hashlib.sha256(name.encode()).hexdigest()[:6]
         plain = f"{re.sub('[^A-Za-z0-9_]', '_', name)[:40]}-{digest}"
     return f"{mount.rstrip('/')}/{plain}"
-
-
-def canonical(path: str) -> str:
-    """An absolute path as PostgreSQL keeps one.
-
-    >>> canonical("//mnt/fast/./a//b/")
-    '/mnt/fast/a/b'
-    """
-    return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
 def is_under(path: str, directory: str) -> bool:

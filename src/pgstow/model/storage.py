@@ -49,6 +49,15 @@ class RelationId:
         return ".".join(_quoted(part) for part in (self.database, self.schema, self.name))
 
 
+def canonical(path: str) -> str:
+    """An absolute path as PostgreSQL keeps one.
+
+    >>> canonical("//mnt/fast/./a//b/")
+    '/mnt/fast/a/b'
+    """
+    return normpath(f"/{path.lstrip('/')}")
+
+
 def _quoted(identifier: str) -> str:
     if re.fullmatch(r"[a-z_][a-z0-9_$]*", identifier):
         return identifier
@@ -122,6 +131,7 @@ class Volume:
         if not 1 <= self.stripes <= 128:
             raise LayoutError(f"volume {self.name}: stripes must be 1 to 128, not {self.stripes}")
         self._check_mount()
+        object.__setattr__(self, "mount", canonical(self.mount))  # as the server will say it
         _check_burst_credits(f"volumes.{self.name}", self.burst_credits)
         self._check_snapshot()
 
@@ -132,7 +142,7 @@ class Volume:
         longest = max(len(part.encode(errors="surrogateescape")) for part in self.mount.split("/"))
         if "\0" in self.mount or longest > _NAME_BYTES or len(self.mount) > _PATH_BYTES:
             raise LayoutError(f"{where} {self.mount[:40]!r}… can be no path", "name a shorter one")
-        if normpath(self.mount).split("/")[1] in _KERNELS:
+        if canonical(self.mount).split("/")[1] in _KERNELS:
             raise LayoutError(
                 f"{where} {self.mount!r} is in a filesystem of the kernel", "mount it at /data, say"
             )

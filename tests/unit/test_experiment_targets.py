@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -300,6 +301,41 @@ def test_kept_data_are_cleared_but_for_what_is_used_and_what_is_no_base(
     place.chmod(0o777)
     refused = CliRunner().invoke(app, ["bench", "clear"])
     assert isinstance(refused.exception, UserError)
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+@pytest.mark.parametrize("allowed", range(9))
+def test_a_half_removed_base_is_still_known_as_one(
+    open_directory: Path, monkeypatch: pytest.MonkeyPatch, allowed: int, is_marked: bool
+) -> None:
+    """Its removal ends before the first file goes, before the second, and so on."""
+    store, wanted = BaseStore(open_directory), _wanted(1)
+    base = open_directory / wanted.digest
+    for name in ("data/base", "tablespaces"):
+        (base / name).mkdir(parents=True)
+        (base / name / "file").touch()
+    contents = {"spaces": [], "size_bytes": 9, "data": {"maker": "pgbench", "scale": 1}}
+    (base / "base.json").write_text(json.dumps(contents))
+    if is_marked:
+        (base / "pgstow-base").touch()
+    assert not store.missing(wanted)
+    real = {name: getattr(os, name) for name in ("replace", "rmdir", "unlink")}
+    done: list[str] = []
+
+    def counted(name: str, *arguments: Any, **options: Any) -> None:
+        if len(done) == allowed:
+            raise KeyboardInterrupt
+        real[name](*arguments, **options)
+        done.append(name)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        for name in real:
+            patch.setattr(os, name, partial(counted, name))
+        store.clear()
+    assert store.missing(wanted) == (len(done) > 0)
+    assert store.strangers() == ()
+    store.clear()
+    assert not base.exists()
 
 
 def test_a_cache_directory_that_others_may_write_is_refused(open_directory: Path) -> None:

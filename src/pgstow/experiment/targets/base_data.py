@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -332,9 +332,20 @@ def _keep_needed_wal(data_directory: Path, bindir: Path) -> None:
 
 
 def _remove(directory: Path) -> None:
+    """Remove a base. What a kill leaves of it is never taken for a whole one, nor for another's."""
     end_server(directory / "data")
-    if directory.exists():
-        shutil.rmtree(directory)
+    if not directory.exists():
+        return
+    mark = directory / _MARK
+    with suppress(FileNotFoundError):
+        (directory / _CONTENTS).replace(mark)  # bases of earlier versions have no other mark
+    for path in directory.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path != mark:
+            path.unlink()
+    mark.unlink(missing_ok=True)
+    directory.rmdir()
 
 
 def _waiting(conduct: Conduct, what: str) -> Callable[[], None]:

@@ -245,6 +245,29 @@ def test_what_cannot_be_seen_in_the_way_puts_back_what_was_unmounted(
     }
 
 
+def test_down_that_is_interrupted_puts_back_what_it_has_let_go(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.want("first")
+    lab.want("second")
+    lab.up()
+    control = Control(lab.directory.control)
+    control.fault(Slow(factor=2.0), ["first"])
+    unmount = mounts.unmount
+
+    def interrupt_first(mount: mounts.Mount, **options: Any) -> None:
+        if mount.path == str(lab.mount("first")):
+            raise KeyboardInterrupt
+        unmount(mount, **options)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(mounts, "unmount", interrupt_first)
+        emulate.down(lab.state)
+    assert [fault.fault.kind for fault in control.status().faults] == ["slow"]
+    after = emulate.read_status(lab.state).volumes
+    assert [volume.is_mounted and volume.limits_enabled for volume in after] == [True, True]
+
+
 def test_mounting_anew_leaves_nothing_unmounted_where_one_volume_is_in_use(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

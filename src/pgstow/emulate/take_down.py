@@ -108,17 +108,19 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     state = _recorded(directory, cleanup)
     was_alive = process.is_alive(directory)
     answers = _answers(directory)
-    released = _release(directory) if answers else _Released()
     if not answers:
         # One that hangs would keep every unmounting waiting; its end fails all I/O at once.
         process.stop(directory, ask=False)
         _tell_last_words(directory, cleanup)
     found = _loops(directory, state)
     before = _mounts_of(found)
+    released = _release(directory) if answers else _Released()
     try:
         _unmount_all(directory, found, cleanup, force=force)
-    except HostError as error:
-        said = _put_back(directory, state, before, released)
+    except BaseException as error:  # Ctrl-C is one of them
+        said = _put_back(directory, state, before, released) if answers else []
+        if not isinstance(error, HostError):
+            raise
         raise HostError("; ".join((error.message, *said)), error.remedy) from error
     for loop in found:
         _detach(loop, cleanup)

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pgstow.emulate import emulated_volumes, read_status
+from pgstow.emulate import backing, emulated_volumes, read_status, take_down
+from pgstow.emulate.backing import Backing
 from pgstow.emulate.control import Compensation
 from pgstow.emulate.state import State, StateDirectory, VolumeState, write_atomically
 from pgstow.emulate.volumes import check_mount_point, missing_directories, remove_directories
@@ -81,6 +83,34 @@ def test_volumes_without_their_server_have_unknown_counters(tmp_path: Path) -> N
     status = read_status(tmp_path)
     assert status.volumes[0].reads is None
     assert [warning.code for warning in status.warnings] == ["server-gone"]
+
+
+def test_a_dry_run_says_which_files_stay_and_they_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a server a file goes only if it is known to have been made for its volume."""
+    directory = StateDirectory(tmp_path / "state")
+    directory.path.mkdir()
+    ours, theirs = tmp_path / "ours.volume", tmp_path / "theirs.volume"
+    entries = []
+    for file in (ours, theirs):
+        file.touch()
+        volume = replace(VOLUME, name=file.stem)
+        inode = file.stat().st_ino if file == ours else None
+        made_of = Backing("file", str(file))
+        entries.append(VolumeState(volume, DEVICE, backing=made_of, inode=inode))
+    directory.write(State("boot", volumes=tuple(entries)))
+    first, second = take_down.plan_down(directory.path)
+    assert first.endswith(f": delete {ours}")
+    assert second.endswith(f": leave {theirs}, which is not known to be the emulator's")
+    with monkeypatch.context() as patch:
+        patch.setattr(backing, "default_directory", lambda _: tmp_path)
+        first, second = take_down.plan_down(directory.path, purge=True)
+        assert first.endswith(f": delete {ours}")
+        assert second.endswith(f": delete {theirs}")
+    cleanup = take_down.down(directory.path)
+    assert [warning.code for warning in cleanup.warnings] == ["file-not-ours"]
+    assert (ours.exists(), theirs.exists()) == (False, True)
 
 
 def test_a_process_is_known_by_its_start_and_boot() -> None:

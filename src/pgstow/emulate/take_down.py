@@ -4,7 +4,7 @@ Everything is found by identity: loop devices by their sequence number or by the
 their file, mounts by the loop device they are of, the server by pid and start time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,31 +60,38 @@ def plan_down(
             _refuse_use(directory)
         state = _recorded(directory, Cleanup())
         found = list(_loops(directory, state))
+    made_of = [entry.backing for entry in state.volumes]
+    files = backing.purgeable(made_of, directory.path) if purge else []
+    purged, answers = [str(file) for file in files], _answers(directory)
     lines = []
     for entry in state.volumes:
         file = str(directory.mountpoint / entry.volume.name)
         own = [loop for loop in found if loop == entry.loop or loop.file == file]
         found = [loop for loop in found if loop not in own]
-        lines.append(_removal(entry, own, purge=purge))
+        lines.append(_removal(entry, own, purged, answers=answers))
     lines += [f"unmount {mount.path}" for mount in reversed(_mounts_of(found))]
     lines += [f"detach {loop.device}" for loop in found]
     if process.is_alive(directory):
         lines.append("end the server")
-    if purge:
-        named = {entry.backing.path for entry in state.volumes}
-        kept = [entry.backing for entry in state.volumes]
-        files = [str(file) for file in backing.purgeable(kept, directory.path)]
-        lines += [f"delete {file}, which was kept" for file in files if file not in named]
+    named = {one.path for one in made_of}
+    lines += [f"delete {file}, which was kept" for file in purged if file not in named]
     return tuple(lines)
 
 
-def _removal(entry: VolumeState, own: Iterable[Loop], *, purge: bool) -> str:
-    """What becomes of one volume, with what is on it."""
-    made_of = entry.backing
-    if made_of.path is None:
+def _removal(
+    entry: VolumeState, own: Iterable[Loop], purged: Collection[str], *, answers: bool
+) -> str:
+    """What becomes of one volume, with what is on it; a server that answers deletes its file."""
+    made = backing.Made(entry.backing, entry.inode)
+    path, keep = made.backing.path, made.backing.keep
+    if path is None:
         end = "discard its memory"
+    elif keep and path not in purged:
+        end = f"keep {path}"
+    elif path in purged or answers or not made.is_there or made.is_its_own:
+        end = f"delete {path}"
     else:
-        end = f"{'keep' if made_of.keep and not purge else 'delete'} {made_of.path}"
+        end = f"leave {path}, which is not known to be the emulator's"
     parts = [*(f"unmount {mount.path}" for mount in reversed(_mounts_of(own))), end]
     what = f"{entry.volume.type} of {format_size(entry.device.size_bytes)}"
     return f"remove volume {entry.volume.name} ({what}): {', '.join(parts)}"

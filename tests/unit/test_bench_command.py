@@ -9,7 +9,9 @@ import pytest
 from experiment_samples import experiment, trial
 from typer.testing import CliRunner, Result
 
+from pgstow import catalog
 from pgstow.cli import bench
+from pgstow.cli.bench_traps import warnings_of
 from pgstow.cli.main import app
 from pgstow.experiment.targets import DirectoryTarget
 from pgstow.experiment_file import experiment_names, find_experiment
@@ -213,3 +215,16 @@ def test_blocks_are_added_until_the_interval_is_narrow() -> None:
     assert 6 < bench.blocks_wanted(wide, tuple(trials), 0.15) < 100
     assert bench.blocks_wanted(wide, tuple(trials), 0.9) == 6
     assert bench.blocks_wanted(wide, tuple(trials), 0.001) == 6  # out of reach, and said
+
+
+def test_warnings_that_differ_in_figures_alone_are_one_line() -> None:
+    made = [
+        replace(
+            trial(block, 0, 1000.0, wal=LEVELS[0]),
+            warnings=(Warning("late", f"volume data answered {block}.50 ms late"),),
+        )
+        for block in (0, 1)
+    ]
+    found = warnings_of(experiment(blocks=2), made, catalog.load())
+    said = [one.message for one in found if one.code == "late"]
+    assert said == ["volume data answered 0.50 ms late (in 2 trials)"]

@@ -1,9 +1,12 @@
 """What to know of a run before its figures are believed."""
 
-from collections.abc import Sequence
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pgstow.catalog import Catalog
     from pgstow.model import Experiment, Trial, Warning
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 def warnings_of(
     experiment: "Experiment", trials: "Sequence[Trial]", rules: "Catalog"
 ) -> "tuple[Warning, ...]":
-    """The trials' own warnings, each once, and the known traps."""
+    """The trials' own warnings, those that differ in figures alone once, and the known traps."""
     from pgstow.host import cpu, machine
     from pgstow.verification import experiments as statistics
 
@@ -30,5 +33,15 @@ def warnings_of(
         caps={layout.host: rules.host_cap(layout.host) for layout in layouts},
         memory_bytes=cpu.memory_bytes() if is_here else None,
     )
-    own = (warning for trial in trials for warning in trial.warnings)
-    return tuple(dict.fromkeys((*own, *traps)))
+    return tuple(dict.fromkeys((*_once(trials), *traps)))
+
+
+def _once(trials: "Sequence[Trial]") -> "Iterator[Warning]":
+    alike: dict[tuple[str, str], list[Warning]] = {}
+    for trial in trials:
+        for warning in trial.warnings:
+            what = re.sub(r"\b[\d.,]+", "#", warning.message)
+            alike.setdefault((warning.code, what), []).append(warning)
+    for first, *others in alike.values():
+        count = f" (in {len(others) + 1} trials)" if others else ""
+        yield replace(first, message=first.message + count)

@@ -292,7 +292,8 @@ class _Run:
 
     def attach(self, name: str) -> None:
         loop = volumes.attach(self.directory.mountpoint / name)
-        self.note_volume(replace(self.volume(name), loop=loop))
+        took_us = loops.took_us(loop)
+        self.note_volume(replace(self.volume(name), loop=loop, loop_took_us=took_us))
         self.show_cache(name)
 
     def show_cache(self, name: str) -> None:

@@ -41,9 +41,10 @@ def with_way(state: State | None, volume: _Counters, compensation: Compensation)
     if entry is None or entry.loop is None or not loops.is_attached(entry.loop):
         return volume
     took_us = loops.took_us(entry.loop)
-    if took_us is None:
+    if took_us is None or entry.loop_took_us is None:
         return volume
-    on_the_way_us = way_us(volume, took_us, compensation)
+    # the kernel goes on counting where an earlier user of the same device ended
+    on_the_way_us = way_us(volume, took_us - entry.loop_took_us, compensation)
     return replace(volume, late_us_total=volume.late_us_total + on_the_way_us)
 
 

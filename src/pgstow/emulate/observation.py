@@ -45,6 +45,7 @@ def _observe_volume(
         entry,
         device=present.device,
         loop=loop,
+        loop_took_us=entry.loop_took_us if loop == entry.loop else None,
         is_mounted=is_mounted,
         # Mounted, so there is a filesystem, if a run was killed before it could note that.
         filesystem_bytes=entry.filesystem_bytes or (entry.device.size_bytes if paths else None),

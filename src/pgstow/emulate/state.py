@@ -33,6 +33,7 @@ class VolumeState:
     volume: Volume
     device: Device
     loop: Loop | None = None
+    loop_took_us: float | None = None  # by the device's requests of earlier users; None: unknown
     filesystem_bytes: int | None = None  # the size it was made or grown to; None: none yet
     is_mounted: bool = False
     directories_made: tuple[str, ...] = ()  # outermost first

@@ -135,7 +135,9 @@ def test_a_server_that_was_there_before_is_loaded_once() -> None:
 
 def test_what_is_stolen_is_of_the_time_that_was_wanted() -> None:
     busy, idle = (
-        replace(trial(0, 0, 1.0, wal="a"), instruments=Instruments(cpu=CpuUse(2, cores, None, 0.01)))
+        replace(
+            trial(0, 0, 1.0, wal="a"), instruments=Instruments(cpu=CpuUse(2, cores, None, 0.01))
+        )
         for cores in (1.9, 0.05)
     )
     assert stolen.share(busy) == pytest.approx(0.01 / 1.91)

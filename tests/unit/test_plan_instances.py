@@ -15,9 +15,7 @@ from pgstow.units import GIB, Bytes
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
-GOAL = Goal(
-    tps=2 * content_platform.TPS, any_instance=True, max_stripes=1, allow_types=("gp3",)
-)
+GOAL = Goal(tps=2 * content_platform.TPS, any_instance=True, max_stripes=1, allow_types=("gp3",))
 FEW = ("r6i.large", "r6i.xlarge", "r6i.4xlarge", "r6id.xlarge", "r6g.xlarge")
 
 

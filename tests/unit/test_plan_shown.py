@@ -79,9 +79,7 @@ def test_a_comparison_has_every_rule_and_writes_the_plan(database: Path) -> None
 
 
 def test_a_comparison_as_text_names_what_is_missed(database: Path) -> None:
-    found = run(
-        database, "--compare", "--tps", "2x", "--commit-p99", "5ms", "--max-stripes", "1"
-    )
+    found = run(database, "--compare", "--tps", "2x", "--commit-p99", "5ms", "--max-stripes", "1")
     assert found.exit_code == 0
     for name in planning.RULES:
         assert name.split()[0] in found.stdout

@@ -42,6 +42,7 @@ UNITS: Mapping[str, str] = {
 LATE_US = 100.0
 LATE_SHARE = 0.1
 BUSY_SHARE = 0.95
+_FEWEST = 30  # answers, that their mean says anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +79,13 @@ def is_limited_by_emulator(before: ServerStatistics, after: ServerStatistics, vo
     Then no figure of that time says anything of the volume: refuse it, or mark it.
     """
     past, present = before.find(volume), after.find(volume)
-    if past is None or present is None or _answered(present) == _answered(past):
+    if past is None or present is None:
+        return False
+    answered = _answered(present) - _answered(past)
+    if answered < _FEWEST:
         return False
     took_us = _took_us(present) - _took_us(past)
-    if is_late(late_us(past, present), took_us / (_answered(present) - _answered(past))):
+    if is_late(late_us(past, present), took_us / answered):
         return True
     elapsed_us = (after.uptime_s - before.uptime_s) * 1e6
     return after.busy_us_total - before.busy_us_total >= BUSY_SHARE * elapsed_us

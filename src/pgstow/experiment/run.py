@@ -159,7 +159,7 @@ def run_trials(
             on_trial(trial)
         return
     for position, treatment in job.treatments:
-        _run_undisturbed(job, position, treatment, conduct, timetable, on_trial)
+        _run_undisturbed(job, position, treatment, conduct, timetable, on_trial=on_trial)
 
 
 def _run_one(
@@ -190,6 +190,7 @@ def _run_undisturbed(
     treatment: Treatment,
     conduct: Conduct,
     timetable: Timetable | None,
+    *,
     on_trial: OnTrial,
 ) -> None:
     """The attempt from which least was stolen; what ends a repeat costs none that ended well."""

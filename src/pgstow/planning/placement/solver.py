@@ -67,7 +67,7 @@ def place(
     usd = first.usd_month - ties_usd(problem, first)
     first = replace(first, usd_month=usd)
     second = _searched(problem, gap or _GAP, first)
-    if isinstance(second, Missing) or second.usd_month < usd and usd > _about(second.usd_month):
+    if isinstance(second, Missing) or usd > _about(second.usd_month):
         return second
     return replace(first, bound_usd=min(second.bound_usd, usd))
 

@@ -33,12 +33,12 @@ class VolumeState:
     volume: Volume
     device: Device
     loop: Loop | None = None
-    loop_took_us: float | None = None  # by the device's requests of earlier users; None: unknown
     filesystem_bytes: int | None = None  # the size it was made or grown to; None: none yet
     is_mounted: bool = False
     directories_made: tuple[str, ...] = ()  # outermost first
     backing: Backing = MEMORY
     inode: int | None = None  # of the backing's file; None: none that is known to be made here
+    loop_took_us: float | None = None  # by the device's requests of earlier users; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,20 @@ def test_a_killed_server_leaves_a_file_and_down_deletes_it(lab: Any, disk: Path)
     emulate.down(lab.state)
     assert list(disk.iterdir()) == []
     assert lab.leftovers() == []
+
+
+def test_a_file_that_was_not_noted_is_known_after_the_next_up(lab: Any, disk: Path) -> None:
+    """As where a run was killed after the server had made it."""
+    lab.want("data")
+    lab.up(choice=Choice(disk))
+    state = lab.directory.read()
+    lab.directory.write(state.with_volume(replace(state.volumes[0], inode=None)))
+    assert lab.up(choice=Choice(disk)).actions == ()
+    lab.kill_server()
+    lab.up(choice=Choice(disk))
+    lab.kill_server()
+    emulate.down(lab.state)
+    assert list(disk.iterdir()) == []
 
 
 def test_up_after_a_killed_server_makes_the_file_anew(lab: Any, disk: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from pgstow.emulate import backing, emulated_volumes, read_status, take_down
 from pgstow.emulate.backing import Backing
-from pgstow.emulate.control import Compensation
+from pgstow.emulate.control import Compensation, ServerBacking, ServerStatus, ServerVolume
+from pgstow.emulate.observation import observe
 from pgstow.emulate.state import State, StateDirectory, VolumeState, write_atomically
 from pgstow.emulate.volumes import check_mount_point, missing_directories, remove_directories
 from pgstow.host import mounts, processes, programs
@@ -83,6 +84,28 @@ def test_volumes_without_their_server_have_unknown_counters(tmp_path: Path) -> N
     status = read_status(tmp_path)
     assert status.volumes[0].reads is None
     assert [warning.code for warning in status.warnings] == ["server-gone"]
+
+
+def test_an_inode_that_was_not_noted_is_that_of_the_file_the_server_has(tmp_path: Path) -> None:
+    file = tmp_path / "data.volume"
+    file.touch()
+    entry = VolumeState(VOLUME, DEVICE, backing=Backing("file", str(file)))
+
+    def observed(entry: VolumeState, path: Path) -> int | None:
+        made_of = ServerBacking("file", str(path))
+        present = ServerVolume(
+            "data", GIB, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, True, DEVICE, made_of, False, 0, 0, 0
+        )
+        server = ServerStatus(1, Compensation(), True, None, (present,), ())
+        found = observe(StateDirectory(tmp_path), State("boot", volumes=(entry,)), server)
+        return found.volumes[0].inode
+
+    inode = file.stat().st_ino
+    assert observed(entry, file) == inode
+    assert observed(replace(entry, inode=inode + 1), file) == inode + 1
+    assert observed(entry, tmp_path / "other.volume") is None
+    file.unlink()
+    assert observed(entry, file) is None
 
 
 def test_a_dry_run_says_which_files_stay_and_they_do(

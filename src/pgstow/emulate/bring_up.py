@@ -86,8 +86,8 @@ def up(
         run = _Run(
             directory, state, wanted, host_cap, owner_ids, warnings, metrics_port, compensation
         )
-        if seen.is_running and seen.state != state:
-            run.note()
+        if seen.is_running and directory.read() != state:
+            run.note()  # also what a killed run could not
         for done, action in enumerate(actions):
             if progress is not None:
                 progress(done, len(actions))

@@ -1,10 +1,11 @@
 """Bring a recorded state in line with what is on the machine now."""
 
+import stat
 from dataclasses import replace
 from pathlib import Path
 
 from pgstow.emulate.calibrate import CALIBRATION_VOLUME
-from pgstow.emulate.control import ServerStatus
+from pgstow.emulate.control import ServerBacking, ServerStatus
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.host import loops, mounts, processes
 from pgstow.model.errors import HostError
@@ -49,4 +50,17 @@ def _observe_volume(
         is_mounted=is_mounted,
         # Mounted, so there is a filesystem, if a run was killed before it could note that.
         filesystem_bytes=entry.filesystem_bytes or (entry.device.size_bytes if paths else None),
+        inode=entry.inode or _inode(entry, present.backing),
     )
+
+
+def _inode(entry: VolumeState, present: ServerBacking) -> int | None:
+    """The inode of the server's file: a run may have been killed before it could note it."""
+    path = entry.backing.path
+    if path is None or path != present.path:
+        return None
+    try:
+        found = Path(path).lstat()
+    except OSError:
+        return None
+    return found.st_ino if stat.S_ISREG(found.st_mode) else None

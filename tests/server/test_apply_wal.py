@@ -8,9 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from apply_samples import Bench
 from local_server import LocalServer
+
+from pgstow.host import postmaster
 
 PHASES = (
     "after first copy",
@@ -333,4 +336,57 @@ def test_ctrl_c_while_the_server_stops_does_not_leave_it_down(bench: Bench) -> N
     assert process.returncode == 130, errors
     assert "as before, the server was started on it again" in " ".join(errors.split())
     assert wal_path(bench) == bench.server.data / "pg_wal"
+    check_whole(bench)
+
+
+def opened_by_a_reader(fifo: Path) -> int:
+    """Wait until somebody reads a pipe; gives its other end."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if fifo.is_fifo():
+                return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody yet
+            pass
+        assert time.monotonic() < deadline, f"nobody reads {fifo}"
+        time.sleep(0.01)
+
+
+def test_ctrl_c_at_a_terminal_while_the_server_starts_does_not_stop_it(bench: Bench) -> None:
+    """It reaches all that runs in the foreground; the server is held where it reads pg_hba.conf."""
+    hba = bench.server.data / "pg_hba.conf"
+    rules = hba.read_text()
+    path = str(bench.write(bench.layout(wal="wal")))
+    action = f"os.remove({str(hba)!r}); os.mkfifo({str(hba)!r}); os.chmod({str(hba)!r}, 0o644)"
+    script = KILLED.format(phase="before start", action=action)
+    command = [sys.executable, "-c", script, *bench.command(path, "--restart", "--yes")[3:]]
+    process = subprocess.Popen(
+        command,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with os.fdopen(opened_by_a_reader(hba), "w") as pipe:
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        hba.unlink()
+        hba.write_text(rules)
+        bench.server.own(hba)
+        pipe.write(rules)
+    assert process.returncode == 130, errors
+    said = " ".join(errors.split())
+    assert "has been started on" in said and "; the server runs" in said, errors
+    while True:
+        assert postmaster.running_pid(str(bench.server.data)), "the server was stopped"
+        try:
+            rows = bench.execute("SELECT count(*) FROM t")
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+            continue
+        break
+    assert rows == [(1000,)]
+    again = bench.apply(path, "--restart")
+    assert again.returncode == 0, again.stderr
+    assert wal_path(bench) == bench.directory / "wal" / "pg_wal"
     check_whole(bench)

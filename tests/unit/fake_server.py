@@ -23,6 +23,9 @@ class FakePostmasters:
         self.running_pid = cluster.running_pid
         self.system_identifier = cluster.system_identifier
 
+    def is_stopping(self, data_directory: str) -> bool:
+        return False
+
     def stop(self, postmaster: Postmaster) -> None:
         self.faults.effect("stop", self.cluster.stop, _failed)
 

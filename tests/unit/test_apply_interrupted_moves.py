@@ -8,7 +8,7 @@ import pytest
 from fake_cluster import VERSION_DIRECTORY
 from fake_faults import Faults, FaultyDisk, T
 from fake_server import FakePostmasters, FakeServer
-from fault_campaign import SERVER, Campaign
+from fault_campaign import SERVER, Action, Campaign
 
 from pgstow import apply
 from pgstow.apply import Observer, Options, leftovers, wal
@@ -50,12 +50,16 @@ def campaign() -> Iterator[Campaign]:
     found.end()
 
 
-def effect_number(begins: str, nth: int = 0) -> int:
-    """The number of an apply's effect whose name begins so."""
+def effect_number(
+    begins: str, nth: int = 0, of: Action = "one", after: Action | None = None
+) -> int:
+    """The number of an apply's effect whose name begins so; ``after`` another apply."""
     plain = Campaign.begin(1)
     try:
+        if after is not None:
+            assert plain.process(after, Faults())
         watched = Watched(plain)
-        assert plain.process("one", watched)
+        assert plain.process(of, watched)
         found = [n for n, name in enumerate(watched.names, 1) if name.startswith(begins)]
         return found[nth]
     finally:
@@ -121,6 +125,7 @@ def test_a_copy_whose_volume_is_gone_is_not_made_below_its_mount(
         clock=world.clock,
     )
     assert f"{mount} is not mounted" in said
+    assert "still on it" in said
     assert list(mount.iterdir()) == []
     assert campaign.cluster.is_running
 
@@ -154,12 +159,14 @@ class Broken(FaultyDisk):
         Disk.remove_file(self, path)
 
 
-def moving(campaign: Campaign, disk: FaultyDisk) -> tuple[Context, int]:
+def moving(
+    campaign: Campaign, disk: FaultyDisk, postmasters: FakePostmasters | None = None
+) -> tuple[Context, int]:
     """What apply has at hand when it begins to move pg_wal."""
     world = World(
         FakeServer(campaign.cluster, Faults()),
         disk,
-        FakePostmasters(campaign.cluster, Faults()),
+        postmasters or FakePostmasters(campaign.cluster, Faults()),
         campaign.cluster.clock,
     )
     world.server.lock()
@@ -215,7 +222,7 @@ def test_what_could_not_be_put_back_is_said(
     monkeypatch.setattr(Moving, "abandon", refuse)
     campaign.process("one", Faults({effect_number("rename pg_wal"): "error before"}))
     text = told(campaign)
-    assert "putting pg_wal back failed: no; mend it; the old one is untouched, in " in text
+    assert "putting pg_wal back failed: no; mend it; the old pg_wal is untouched, in " in text
     assert "the server is down; run apply again when that is mended" in text
     assert len(campaign.journal.unfinished_wal_moves()) == 1
 

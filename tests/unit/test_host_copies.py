@@ -41,6 +41,14 @@ def test_a_copy_follows_its_source(copy: Copy) -> None:
     assert list(copy.target.iterdir()) == []
 
 
+def test_what_is_no_more_as_its_original_does_not_count_as_copied(copy: Copy) -> None:
+    update(copy)
+    assert copy.kept_bytes() == len("one") + len("two")
+    (copy.source / "1").unlink()
+    (copy.source / "2").write_text("two, again")
+    assert copy.kept_bytes() == 0
+
+
 def test_names_and_times_are_durable_in_every_directory(copy: Copy) -> None:
     synced: list[Path] = []
     timed: list[int] = []

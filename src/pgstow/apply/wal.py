@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pgstow.apply.context import Context
 from pgstow.apply.values import Observer, Outcome
-from pgstow.apply.wal_phases import STOPPED, Hook, Move, Moving
+from pgstow.apply.wal_phases import STARTING, STOPPED, Hook, Move, Moving
 from pgstow.host import directories
 from pgstow.model import HostError, PgstowError, ServerState, Step, UserError
 from pgstow.workspace.journal import MADE
@@ -63,7 +63,7 @@ def is_there(data_directory: str, step: Step) -> bool:
 
 def forget(context: Context, step_id: int) -> None:
     """A step that is about to begin (again, or backwards) has moved nothing yet."""
-    context.journal.remember(step_id, {WAL: None, STOPPED: False})
+    context.journal.remember(step_id, {WAL: None, STOPPED: False, STARTING: False})
 
 
 def way_back(context: Context, step: Step) -> tuple[tuple[str, str], ...]:
@@ -111,13 +111,14 @@ def put_back(moving: Moving, error: BaseException) -> None:
     """
     failure: BaseException | None = None
     try:
-        if not moving.ran_on_copy():
-            _say(error, _as_before(moving, moving.abandon()))
+        if not moving.must_go_on():
+            say(error, _as_before(moving, moving.abandon()))
             return
-        found = f"the server has been started on {moving.move.target}, and the old pg_wal is to go"
+        found = f"the server has been started on {moving.move.target}, and the old pg_wal is to "
+        found += f"go; {_server_is(moving)}"
     except (Exception, KeyboardInterrupt) as second:
         failure = second
-        found = f"putting pg_wal back failed: {one_line(second)}; {_where_it_is(moving)}"
+        found = f"putting pg_wal back failed: {one_line(second)}; {where_it_is(moving)}"
     for one in (failure, error):
         if isinstance(one, Exception) and not isinstance(one, PgstowError):
             raise BrokenMoveError(f"{one_line(error)}; {found}") from one
@@ -135,12 +136,20 @@ def _as_before(moving: Moving, left: tuple[str, ...]) -> str:
     return f"pg_wal is in {moving.move.source} as before{runs}{more}"
 
 
-def _where_it_is(moving: Moving) -> str:
+def where_it_is(moving: Moving) -> str:
     """Where the old pg_wal is when putting it back failed, and whether the server runs."""
     is_aside = os.path.lexists(moving.move.aside)
     place = moving.old() if is_aside else Path(moving.move.source)
-    server = "runs" if moving.is_server_up() else "is down"
-    return f"the old one is untouched, in {place}; the server {server}"
+    return f"the old pg_wal is untouched, in {place}; {_server_is(moving)}"
+
+
+def _server_is(moving: Moving) -> str:
+    """Whether the server runs, for somebody who has to see to it."""
+    if not moving.is_server_up():
+        return "the server is down"
+    if moving.postmasters.is_stopping(moving.move.server.data_directory):
+        return "the server is stopping and is not started again"
+    return "the server runs"
 
 
 def one_line(error: BaseException) -> str:
@@ -153,7 +162,7 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _say(error: BaseException, more: str) -> None:
+def say(error: BaseException, more: str) -> None:
     """Add to an error what was done about it."""
     match error:
         case PgstowError():
@@ -195,10 +204,12 @@ def _prepare(context: Context, step: Step) -> Move:
     return prepared
 
 
-def check_space(prepared: Move) -> None:
-    """Refuse a move whose target has no space for what is still to be copied."""
-    needed = round(directories.tree_bytes(Path(prepared.source)) * _SPACE)
-    needed -= directories.tree_bytes(prepared.staging)
+def check_space(prepared: Move, kept_bytes: int = 0) -> None:
+    """Refuse a move whose target has no space for what is still to be copied.
+
+    ``kept_bytes`` are copied already, and stay.
+    """
+    needed = round(directories.tree_bytes(Path(prepared.source)) * _SPACE) - kept_bytes
     free = directories.free_bytes(str(prepared.staging))
     if free is not None and free < needed:
         raise HostError(f"{prepared.target} has no space for pg_wal", "make the volume larger")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from pgstow.apply.values import Observer, Options
-from pgstow.apply.wal import WAL, check_space, kept, only_one, progress, put_back
+from pgstow.apply.wal import WAL, check_space, kept, only_one, progress, put_back, say, where_it_is
 from pgstow.apply.wal_phases import Move, Moving
 from pgstow.apply.world import Clock, Postmasters
 from pgstow.host import postmaster
@@ -67,17 +67,28 @@ class _TakenUp:
         """Finish it or give it up; says which."""
         target = self.moving.move.target
         unmounted = self._unmounted()
-        if self.moving.ran_on_copy() or (self.options.restart and not unmounted):
+        if self.moving.must_go_on() or (self.options.restart and not unmounted):
             left = self._complete()
             said = f"completed the interrupted move of pg_wal to {target}"
         else:
-            left = self.moving.abandon()
+            is_copy_seen = os.path.lexists(self.moving.move.staging)
+            left = self._abandon()
             self.moving.journal.finished(self.record.id, self._was, note=kept(left) or "given up")
             said = f"gave up the interrupted move of pg_wal to {target}; it is in "
             said += f"{self.moving.move.source} as before"
             if unmounted:
-                said += f"; {unmounted} is not mounted, and what was copied to it is still on it"
+                said += f"; {unmounted} is not mounted"
+            if unmounted and not is_copy_seen:
+                said += ", and what was copied to it is still on it"
         return f"{said} ({kept(left)})" if left else said
+
+    def _abandon(self) -> tuple[str, ...]:
+        """Put everything back; an error says how far that came."""
+        try:
+            return self.moving.abandon()
+        except BaseException as error:
+            say(error, where_it_is(self.moving))
+            raise
 
     @property
     def _was(self) -> StepStatus:
@@ -120,7 +131,7 @@ class _TakenUp:
         moving, move = self.moving, self.moving.move
         if moving.is_switched() or not (os.path.lexists(move.link) and moving.is_server_up()):
             return moving
-        check_space(move)
+        check_space(move, kept_bytes=moving.copy.kept_bytes())
         began_at = self.clock.time()
         advanced = progress(self.observer, move)
         moving.first_copy(advanced, unchanged_before=move.settled_before)

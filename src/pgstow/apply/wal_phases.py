@@ -7,6 +7,7 @@ completed. Nothing is removed but what the copy's own list says that it wrote, o
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from pgstow.model import HostError
 from pgstow.workspace.journal import Journal
 
 Hook = Callable[[str], None]
-STOPPED = "stopped"  # among a step's facts: whether it has begun to stop the server
+# Among a step's facts: whether it has begun to stop the server, and to start it on the copy.
+STOPPED = "stopped"
+STARTING = "starting"
 _SETTLED_S = 10.0  # a file older than this when a copy began, and unchanged since, is copied
 
 
@@ -108,7 +111,7 @@ class Moving:
             ("stop", self._stop),
             ("copy", self._last_copy),
             ("switch", self._switch),
-            ("start", lambda: self.postmasters.start(self.move.server)),
+            ("start", self._start),
         )
         for name, phase in phases if not self.ran_on_copy() else phases[3:]:
             self.hook(f"before {name}")
@@ -144,11 +147,25 @@ class Moving:
             return link.is_dir() and not link.is_symlink()
         return link.is_symlink() and os.path.realpath(link) == os.path.realpath(self.move.target)
 
+    def must_go_on(self) -> bool:
+        """Whether the move can only be completed; to be asked before it is given up.
+
+        A start whose client was cut off may go on by itself, and bring the server up on the copy
+        while the old pg_wal is being put back: it is seen to its end first.
+        """
+        if self.ran_on_copy():
+            return True
+        if not (self.is_switched() and self.journal.facts(self.step_id).get(STARTING)):
+            return False
+        with suppress(HostError):  # it does not start there
+            self._start()
+        return self.ran_on_copy()
+
     def ran_on_copy(self) -> bool:
         """Whether the server has been started on the copy, by whomever: then only it is good.
 
         Told from the files, since any start writes to the WAL: the copies have the times of what
-        they were copied from.
+        they were copied from. While they are looked at, somebody may start it.
         """
         if not self.is_switched():
             return False
@@ -165,7 +182,9 @@ class Moving:
                 "mount its volume, then run apply again",
             )
         with disk_errors(f"{self.move.link} cannot be looked at"):
-            return copy.listing(self.old()) != copy.listing(Path(self.move.link).resolve())
+            self._check_old()
+            is_other = copy.listing(self.old()) != copy.listing(Path(self.move.link).resolve())
+        return is_other or self.is_server_up()
 
     def is_server_up(self) -> bool:
         """Whether the server runs, by whomever it was started."""
@@ -176,9 +195,30 @@ class Moving:
         aside = self.move.aside
         return Path(self.move.source) if aside.is_symlink() else aside
 
+    def _check_old(self) -> None:
+        """Without the old files nobody can tell what became of them."""
+        if not self.old().is_dir():
+            raise HostError(
+                f"{self.old()}, where the old pg_wal is, is not there: its volume must be mounted",
+                "mount it, then run apply again",
+            )
+
     def _stop(self) -> None:
         self.journal.remember(self.step_id, {STOPPED: True})
-        self.postmasters.stop(self.move.server)
+        try:
+            self.postmasters.stop(self.move.server)
+        except KeyboardInterrupt:
+            # The stop may go on without its client, and would end a server that is found running.
+            self.postmasters.stop(self.move.server)
+            raise
+
+    def _start(self) -> None:
+        self.journal.remember(self.step_id, {STARTING: True})
+        try:
+            self.postmasters.start(self.move.server)
+        except HostError:  # seen to its end
+            self.journal.remember(self.step_id, {STARTING: False})
+            raise
 
     def _last_copy(self) -> None:
         if self.is_switched() or not os.path.lexists(self.move.link):
@@ -227,6 +267,7 @@ class Moving:
         copy = self.copy
         left: tuple[str, ...] = ()
         if os.path.lexists(self.move.aside):
+            self._check_old()
             left = copy.remove_source(old)
             if self.move.aside.is_symlink():
                 self.disk.remove_file(self.move.aside)

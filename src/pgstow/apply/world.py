@@ -36,6 +36,9 @@ class Postmasters(Protocol):
     def running_pid(self, data_directory: str) -> int | None:
         """The server's process."""
 
+    def is_stopping(self, data_directory: str) -> bool:
+        """Whether a server that runs has been told to stop."""
+
     def system_identifier(self, data_directory: str) -> str | None:
         """Whose data directory it is, server up or down."""
 

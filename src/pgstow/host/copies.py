@@ -8,6 +8,7 @@ somebody else put there, or wrote to since, is told from ours at any moment, and
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +98,20 @@ class Copy:
     def is_there(self) -> bool:
         """Whether the list is this copy's own: else nothing in the directory is known to be."""
         return next(self._entries(), None) == ["copy", self.token]
+
+    def kept_bytes(self) -> int:
+        """The bytes of files that are as their originals: these stay, and need no more space.
+
+        The source may be in use, and files may go meanwhile.
+        """
+        total = 0
+        for path in _walk(self.target):
+            with suppress(FileNotFoundError):
+                copied = _identity(path)
+                original = _identity(self.source / path.relative_to(self.target))
+                if not _is_directory(path) and copied[1:] == original[1:]:
+                    total += copied[1]
+        return total
 
     def listing(self, directory: Path) -> set[tuple[str, int, int]]:
         """Names, sizes and times of the files in a directory, but for what is the copy's own."""

@@ -125,12 +125,15 @@ def running_pid(data_directory: str) -> int | None:
     return pid if at_work == os.path.realpath(data_directory) else None
 
 
-def _is_stopping(data_directory: str) -> bool:
-    """Whether the server has been told to stop, by the last line of its lock file."""
+def is_stopping(data_directory: str) -> bool:
+    """Whether a server that runs has been told to stop, by the last line of its lock file.
+
+    One whose lock file is just going is about to be gone.
+    """
     try:
         lines = (Path(data_directory) / "postmaster.pid").read_text().split("\n")
     except (OSError, ValueError):
-        return False
+        return True
     return len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "stopping"
 
 
@@ -139,11 +142,9 @@ def stop(postmaster: Postmaster) -> None:
     if running_pid(postmaster.data_directory) is None:
         return
     if postmaster.manager == "systemd":
-        programs.run(["systemctl", "stop", *postmaster.unit], timeout_s=_STOP_TIMEOUT_S)
+        _run(["systemctl", "stop", *postmaster.unit], _STOP_TIMEOUT_S)
     elif postmaster.manager == "pg_ctlcluster":
-        programs.run(
-            ["pg_ctlcluster", *postmaster.unit, "stop", "-m", "fast"], timeout_s=_STOP_TIMEOUT_S
-        )
+        _run(["pg_ctlcluster", *postmaster.unit, "stop", "-m", "fast"], _STOP_TIMEOUT_S)
     else:
         _pg_ctl(postmaster, "stop", "--mode=fast", f"--timeout={_STOP_TIMEOUT_S}")
     deadline = time.monotonic() + _STOP_TIMEOUT_S
@@ -161,16 +162,16 @@ def start(postmaster: Postmaster) -> None:
     """
     deadline = time.monotonic() + _STOP_TIMEOUT_S
     while running_pid(postmaster.data_directory) is not None:
-        if not _is_stopping(postmaster.data_directory):
+        if not is_stopping(postmaster.data_directory):
             return
         if time.monotonic() > deadline:
             raise HostError("the server is still stopping, and must be started then", "see its log")
         time.sleep(_POLL_S)
     if postmaster.manager == "systemd":
-        programs.run(["systemctl", "start", *postmaster.unit], timeout_s=_START_TIMEOUT_S)
+        _run(["systemctl", "start", *postmaster.unit], _START_TIMEOUT_S)
     elif postmaster.manager == "pg_ctlcluster":
         command = ["pg_ctlcluster", *postmaster.unit, "start"]
-        programs.run(_in_cgroups(postmaster, command), timeout_s=_START_TIMEOUT_S)
+        _run(_in_cgroups(postmaster, command), _START_TIMEOUT_S)
     else:
         options = ["-o", shlex.join(postmaster.options)] if postmaster.options else []
         _pg_ctl(
@@ -189,7 +190,12 @@ def _pg_ctl(postmaster: Postmaster, action: str, *options: str) -> None:
         uid, gid = postmaster.uid, postmaster.gid
         command = ["setpriv", f"--reuid={uid}", f"--regid={gid}", _groups(uid), "--", *command]
     timeout_s = _STOP_TIMEOUT_S if action == "stop" else _START_TIMEOUT_S
-    programs.run(_in_cgroups(postmaster, command), timeout_s=timeout_s + 10)
+    _run(_in_cgroups(postmaster, command), timeout_s + 10)
+
+
+def _run(command: list[str], timeout_s: float) -> None:
+    """Out of the terminal's reach: while it waits, pg_ctl hands a Ctrl-C on to the server."""
+    programs.run(command, timeout_s=timeout_s, own_session=True)
 
 
 def _groups(uid: int) -> str:

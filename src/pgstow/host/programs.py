@@ -71,12 +71,14 @@ def run(
     input: str | None = None,
     user: str | None = None,
     environment: Mapping[str, str] | None = None,
+    own_session: bool = False,
 ) -> str:
     """Run a program to its end and give its standard output.
 
     ``user`` runs it as that user, with that user's primary group only and from ``/``, since the
     caller's directory may be closed to them. A program that cannot be killed (it waits for a
-    dead device) is left behind after the timeout rather than waited for.
+    dead device) is left behind after the timeout rather than waited for. With ``own_session`` a
+    terminal's Ctrl-C does not reach it: that is for the caller alone.
     """
     program, *rest = arguments
     path = program if "/" in program else require(program)
@@ -94,6 +96,7 @@ def run(
             user=None if identity is None else identity[0],
             group=None if identity is None else identity[1],
             extra_groups=None if identity is None else [],
+            start_new_session=own_session,
         )
     except OSError as error:
         reason = error.strerror or str(error)

@@ -1,5 +1,6 @@
 """Real PostgreSQL servers for the tests: Debian's 15, and the embedded 16 and 18."""
 
+import zlib
 from collections.abc import Callable, Iterator
 
 import psycopg
@@ -10,10 +11,25 @@ VERSIONS = (15, 18)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this directory needs a server."""
+    """Everything in this directory needs a server.
+
+    A test with a server of its own runs on one version, another test on the next; ``make nightly``
+    has the rest.
+    """
     for item in items:
         if "server" in item.path.parts[-2:-1]:
             item.add_marker(pytest.mark.server)
+            if _has_another_turn(item):
+                item.add_marker(pytest.mark.nightly)
+
+
+def _has_another_turn(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    version = callspec.params.get("own_server") if callspec is not None else None
+    if version is None:
+        return False
+    name = item.nodeid.replace(f"pg{version}", "")
+    return bool(version != VERSIONS[zlib.crc32(name.encode()) % len(VERSIONS)])
 
 
 def _create(version: int, **options: object) -> LocalServer:

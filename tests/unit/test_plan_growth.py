@@ -92,7 +92,7 @@ def test_nothing_shrinks_and_growth_is_linear(rate: float, horizon_s: float) -> 
 def test_a_plan_for_later_has_room_for_what_comes() -> None:
     seen = inserting(4000.0)
     found = growth(seen)
-    goal = Goal(tps=content_platform.TPS * 0.5, horizon_s=365 * DAY_S)
+    goal = Goal(tps=content_platform.TPS * 0.5, horizon_s=365 * DAY_S, max_stripes=1)
     later = planning.plan(seen, goal, CATALOG, found)
     stored = sum(one.size_bytes for one in seen.server.relations) + 4000 * 365 * DAY_S
     assert sum(v.total_bytes for v in later.layout.volumes) * 0.7 >= stored

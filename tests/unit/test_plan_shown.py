@@ -40,7 +40,7 @@ def run(database: Path, *options: str) -> Result:
 @pytest.mark.usefixtures("frontier_once")
 def test_the_frontier_is_shown_and_plans_nothing(database: Path) -> None:
     (database.parent / "planned.toml").write_text("mine")
-    found = run(database, "--frontier", "--max-stripes", "1")
+    found = run(database, "--frontier", "--max-stripes", "1", "--allow", "gp3")
     assert found.exit_code == 0
     assert re.search(r"█ +knee ", found.stdout)
     assert "% above the least possible" in found.stdout
@@ -53,7 +53,9 @@ def test_the_frontier_is_shown_and_plans_nothing(database: Path) -> None:
 
 @pytest.mark.usefixtures("frontier_once")
 def test_the_frontier_as_json_has_its_points_and_knee(database: Path) -> None:
-    document = json.loads(run(database, "--frontier", "--max-stripes", "1", "--json").stdout)
+    document = json.loads(
+        run(database, "--frontier", "--max-stripes", "1", "--allow", "gp3", "--json").stdout
+    )
     points = document["points"]
     assert len(points) == 30
     assert 0 <= document["knee"] < 30

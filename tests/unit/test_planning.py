@@ -59,7 +59,7 @@ def test_what_is_enough_stays_as_it_is() -> None:
 
 
 def test_budget_is_kept_and_used() -> None:
-    found = plan(PROFILE, Goal(budget_usd_month=3))
+    found = plan(PROFILE, Goal(budget_usd_month=3, allow_types=("gp3",)))
     speed = found.prediction.performance
     assert speed.usd_month is not None
     assert speed.usd_month <= 3

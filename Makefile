@@ -20,9 +20,6 @@ LINKER := $(if $(shell command -v cc),,$(STAMPS)/system)
 AT_ONCE := $(MAKE) --no-print-directory --jobs=3 --output-sync=target
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=5
-# Most tests outside tests/unit wait more than they compute.
-MANY := -n $$(( 2 * $$(nproc) )) --dist loadgroup --no-loadscope-reorder
-WHERE := tests/server tests/lab tests/browser
 
 .PHONY: help setup check lint test nightly unit rust demo lock wheel clean
 .PHONY: ready style clippy rust-tests
@@ -99,13 +96,9 @@ check:
 	@$(AT_ONCE) ready style clippy rust-tests
 	@$(MAKE) --no-print-directory unit
 
-# Unit tests compute while others wait; those that measure time then run with nothing beside them.
 test:
 	@$(AT_ONCE) ready style clippy rust-tests
-	@status=0; \
-	$(PYTEST) $(MANY) -m "not alone and not nightly" tests || status=1; \
-	$(PYTEST) -m "alone and not nightly" $(WHERE) || status=1; \
-	exit $$status
+	@scripts/run-tests.sh $(BIN)/python $$(( 2 * $$(nproc) )) # unit tests compute while others wait
 
 nightly: setup # what make test leaves out
 	@$(PYTEST) -m nightly tests

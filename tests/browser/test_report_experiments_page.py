@@ -9,7 +9,7 @@ from test_report_page import FITS, ask, browse
 
 from pgstow.report import ReportDocument, render
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("experiments")]  # pages made once
 
 
 def page_of(*sections: samples.ExperimentSection) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import in_process
 import psycopg
 from local_server import LocalServer
 
@@ -100,13 +101,8 @@ class Bench:
         ]
 
     def apply(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            self.command(*arguments, "--yes"),
-            text=True,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        """Within this process; what is to be killed is started."""
+        return in_process.run(self.command(*arguments, "--yes")[3:])
 
     def apply_layout(self, layout: Layout, *arguments: str) -> "subprocess.CompletedProcess[str]":
         result = self.apply(str(self.write(layout)), *arguments)

@@ -1,10 +1,10 @@
 """``pgstow apply`` on real servers: what moves, what comes back, what is refused."""
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import in_process
 import psycopg
 import pytest
 from apply_samples import Bench, report
@@ -174,7 +174,7 @@ def test_a_directory_that_will_not_do(bench: Bench, prepare: str, words: str) ->
 def test_a_mount_that_is_not_mounted(bench: Bench) -> None:
     path = bench.write(bench.layout(("postgres.public.orders",)))
     command = [part for part in bench.command(str(path)) if part != "--plain-directories"]
-    result = subprocess.run([*command, "--yes"], text=True, capture_output=True, check=False)
+    result = in_process.run([*command[3:], "--yes"])
     assert result.returncode == 2
     assert f"{bench.directory / 'fast'} is not mounted" in result.stderr
 
@@ -187,13 +187,7 @@ def test_a_relation_that_does_not_exist(bench: Bench) -> None:
 
 def test_without_a_terminal_it_does_not_ask(bench: Bench) -> None:
     path = bench.write(bench.layout())
-    result = subprocess.run(
-        bench.command(str(path)),
-        text=True,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    result = in_process.run(bench.command(str(path))[3:])
     assert (result.returncode, "--yes" in result.stderr) == (2, True)
 
 
@@ -202,7 +196,7 @@ def test_a_role_that_may_not(bench: Bench) -> None:
     path = bench.write(bench.layout(("postgres.public.orders",)))
     command = bench.command(str(path))
     command = [part.replace("user=postgres", "user=watcher") for part in command]
-    result = subprocess.run([*command, "--yes"], text=True, capture_output=True, check=False)
+    result = in_process.run([*command[3:], "--yes"])
     assert result.returncode == 2
     assert "connect as a superuser" in result.stderr
     assert not (bench.directory / "fast" / "fast").exists()

@@ -3,15 +3,14 @@
 import json
 import subprocess
 
+import in_process
 from apply_samples import Bench
 from local_server import LocalServer
 
 
 def diff(bench: Bench, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [*bench.command()[:3], "diff", *arguments, f"--dsn={bench.server.dsn}"]
-    return subprocess.run(
-        [*command, f"--workspace={bench.workspace}"], text=True, capture_output=True, check=False
-    )
+    command = ["diff", *arguments, f"--dsn={bench.server.dsn}", f"--workspace={bench.workspace}"]
+    return in_process.run(command)
 
 
 def test_it_lists_the_steps_and_changes_nothing(own_server: LocalServer) -> None:

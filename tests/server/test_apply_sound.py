@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import in_process
 import psycopg
 import pytest
 from apply_samples import Bench
@@ -137,7 +138,7 @@ def test_nothing_to_undo_is_json_too(bench: Bench) -> None:
 
 def as_role(bench: Bench, role: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [p.replace("user=postgres", f"user={role}") for p in bench.command(*arguments)]
-    return subprocess.run([*command, "--yes"], text=True, capture_output=True, check=False)
+    return in_process.run([*command[3:], "--yes"])
 
 
 def test_a_role_that_could_not_undo_or_reload_is_refused_beforehand(bench: Bench) -> None:

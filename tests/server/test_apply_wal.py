@@ -27,6 +27,9 @@ PHASES = (
     "before clean",
     "after clean",
 )
+# Those with the most different remains; over fakes make test has every one, make nightly here too.
+DAILY = ("after stop", "between renames", "after switch", "after start")
+EACH = [pytest.param(one, marks=() if one in DAILY else pytest.mark.nightly) for one in PHASES]
 # A run of apply that kills itself at a phase: what kill -9 at that moment does.
 KILLED = """
 import functools, os, signal, sys
@@ -109,7 +112,7 @@ def test_the_server_keeps_its_options(bench: Bench) -> None:
     check_whole(bench)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", EACH)
 def test_killed_and_taken_up_again(make_server, phase: str) -> None:  # type: ignore[no-untyped-def]
     server = make_server(15 if PHASES.index(phase) % 2 else 18)
     bench = Bench.of(server)
@@ -126,7 +129,7 @@ def test_killed_and_taken_up_again(make_server, phase: str) -> None:  # type: ig
     check_whole(bench)
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", EACH)
 def test_killed_and_given_up(make_server, phase: str) -> None:  # type: ignore[no-untyped-def]
     server = make_server(18 if PHASES.index(phase) % 2 else 15)
     bench = Bench.of(server)
@@ -146,7 +149,7 @@ def test_killed_and_given_up(make_server, phase: str) -> None:  # type: ignore[n
     assert not (bench.directory / "wal" / "pg_wal").exists()
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", EACH)
 def test_ctrl_c_leaves_the_server_running(make_server, phase: str) -> None:  # type: ignore[no-untyped-def]
     bench = Bench.of(make_server(15))
     bench.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS id")

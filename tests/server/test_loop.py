@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
+import in_process
 from apply_samples import Bench
 from local_server import LocalServer
 from observing import load
@@ -26,9 +26,7 @@ WINDOW = ("--duration", "3s", "--interval", "1s")
 
 
 def pgstow(bench: Bench, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    code = "from pgstow.cli import main; main()"
-    command = [sys.executable, "-c", code, *arguments, f"--workspace={bench.workspace}"]
-    result = subprocess.run(command, text=True, capture_output=True, timeout=120, check=False)
+    result = in_process.run([*arguments, f"--workspace={bench.workspace}"])
     assert result.returncode == 0, result.stderr + result.stdout
     return result
 

@@ -7,7 +7,7 @@ all that tightening and rounding cost. That a tightened problem has no solution 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +35,7 @@ from pgstow.prediction import Period, Predictor, Workload
 _ATTEMPTS = 12
 _BISECTIONS = 7  # to 0.8 % of the range: the steps below it are 5 %
 _STEPS, _STEP = 8, 0.05
+_PATIENCE = 2  # steps that find nothing better, after which no more are tried
 _BUSY = 0.9  # a volume used this much is what holds the clients up, not its latency
 _LESS_WAITING, _LEAST_WAITING = 0.02, 0.25  # how much less each time: twice as much, to a quarter
 _REFINED, _DEARER = (
@@ -429,13 +430,23 @@ def fastest(planner: Planner, budget: float) -> Found | Missing:
     low = highest(0.0, most, _BISECTIONS, is_affordable)
     if low <= 0:
         return least
-    steps = [low * (1 - _STEP * number) for number in range(_STEPS)]
-    every = [found for tps in steps for found in _with_wal_apart(planner, tps, budget)]
-    if not every:
-        return Missing.NOT_FOUND
-    best = max(found.prediction.performance.tps for found in every)
-    good = [f for f in every if f.prediction.performance.tps >= best * TPS_TOLERANCE]
-    return min(good, key=lambda found: found.usd_month)
+    every: list[Found] = []
+    best: Found | None = None
+    in_vain = 0  # slower programmes since the best one
+    for number in range(_STEPS):
+        every += _with_wal_apart(planner, low * (1 - _STEP * number), budget)
+        before, best = best, _best_of(every)
+        in_vain = 0 if best is not before else in_vain + (best is not None)
+        if in_vain == _PATIENCE:
+            break
+    return best or Missing.NOT_FOUND
+
+
+def _best_of(every: Sequence[Found]) -> Found | None:
+    """Of what is as fast as the fastest, the cheapest; the first where prices are equal."""
+    most = max((found.prediction.performance.tps for found in every), default=0.0)
+    good = [f for f in every if f.prediction.performance.tps >= most * TPS_TOLERANCE]
+    return min(good, key=lambda found: found.usd_month, default=None)
 
 
 def _with_wal_apart(planner: Planner, tps: float, budget: float) -> list[Found]:

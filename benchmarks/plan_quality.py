@@ -22,7 +22,7 @@ from synthetic_profile import TPS, profile
 
 from pgstow import catalog
 from pgstow.model import Goal
-from pgstow.planning.placement import Placed, PlacementProblem, place
+from pgstow.planning.placement import PlacementProblem, PlacementSolution, place
 from pgstow.planning.planner import case_of
 from pgstow.planning.search import Tightening
 
@@ -75,9 +75,9 @@ def small_cases(count: int, relations_max: int) -> Iterator[tuple[int, Placement
         )
         planner = case_of(profile(relations, seed), goal, rules).planner()
         keys = ["data:gp3", *(f"{kind}x1" for kind in types)]
-        shapes = tuple(shape for shape in planner.shapes if shape.key in keys)
+        candidates = tuple(candidate for candidate in planner.candidates if candidate.key in keys)
         assert goal.tps is not None
-        problem = replace(planner, shapes=shapes).problem(goal.tps, Tightening())
+        problem = replace(planner, candidates=candidates).problem(goal.tps, Tightening())
         if problem is not None:
             yield seed, problem
 
@@ -89,8 +89,8 @@ def searched(seed: int, problem: PlacementProblem) -> Small:
         assignments += len(choice)
         least = min(least, float(placement_samples.cheapest(problem, choice).min()))
     placed = place(problem, breaks_ties=False)
-    found = placed if isinstance(placed, Placed) else None
-    types = tuple(sorted({shape.type for shape in problem.shapes}))
+    found = placed if isinstance(placed, PlacementSolution) else None
+    types = tuple(sorted({candidate.type for candidate in problem.candidates}))
     return Small(
         seed=seed,
         relations=problem.items.count,
@@ -102,14 +102,14 @@ def searched(seed: int, problem: PlacementProblem) -> Small:
     )
 
 
-def _priced(problem: PlacementProblem, placed: Placed) -> float:
+def _priced(problem: PlacementProblem, placed: PlacementSolution) -> float:
     """The plan's arrangement, priced by the same arithmetic as all others."""
     choice = placement_samples.choice_of(placed)
     return float(placement_samples.cheapest(problem, choice)[0])
 
 
 def _every_allowed(problem: PlacementProblem) -> Iterator[np.ndarray]:  # type: ignore[type-arg]
-    """All assignments of relations and singles to shapes that they may lie on, by the chunk."""
+    """All assignments of relations and singles to candidates that they may lie on, by the chunk."""
     allowed = np.concatenate((problem.kinds.allowed[problem.items.kind], problem.singles.allowed))
     ways = [np.nonzero(row)[0] for row in allowed]
     counts = np.array([len(way) for way in ways])

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import prediction_record
+from pgstow.experiment.run_context import RunContext
 from prediction_cases import CALIBRATION, CASES, Case, treatment
 from pydantic import TypeAdapter
 
 from pgstow import catalog, planning
 from pgstow.cli import bench_volumes
-from pgstow.experiment.conduct import Conduct
 from pgstow.model import (
     Goal,
     HostSpec,
@@ -134,12 +134,12 @@ def recorded(case: Case) -> Profile:
 
 def measure(case: Case, layout: Layout) -> Outcome:
     """One trial."""
-    conduct = Conduct()
+    run_context = RunContext()
     wanted = treatment(case, "bought", layout)
-    with prediction_record.settled(case, wanted, bench_volumes.make(), conduct) as trial:
+    with prediction_record.settled(case, wanted, bench_volumes.make(), run_context) as trial:
         _, _, running = trial
         began_at = time.time()
-        conduct.sleep(case.duration_s, "measuring")
+        run_context.sleep(case.duration_s, "measuring")
         ended_at = time.time()
         running.stop()
         outcome: Outcome = running.outcome(began_at, ended_at)

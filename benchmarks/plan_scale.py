@@ -10,9 +10,9 @@ alone, of two and of four, gp2, io1, io2, st1 and sc1 at the catalog's prices.
 
 Each size runs in a process of its own, so that its memory is its own. HiGHS is given the linear
 relaxation of the same problem, with a variable for each relation and choice and everything bought,
-and is stopped at LP_TIMES times what pgstow took for everything; building that programme is not
-counted. The frontier is of a whole profile with every shape of the catalog, from profile to knee.
-Exits with 1 where a bar is missed.
+and is stopped at LP_TIMES times what pgstow took for everything; building that model is not
+counted. The frontier is of a whole profile with every candidate of the catalog, from profile to
+knee. Exits with 1 where a bar is missed.
 """
 
 import argparse
@@ -35,22 +35,22 @@ from synthetic_profile import profile
 from pgstow import catalog, planning
 from pgstow.host import cpu
 from pgstow.model import Goal, HostSpec, Layout, Placement, Volume
-from pgstow.planning.candidates import candidates
+from pgstow.planning.candidate_volume import CandidateVolume
+from pgstow.planning.candidates import candidate_volumes
 from pgstow.planning.placement import (
     BYTES,
     GIB,
     IOPS,
     USES,
     WAIT,
+    ItemClasses,
     Items,
-    Kinds,
     Missing,
     PlacementProblem,
-    Singles,
+    SpecialItems,
     place,
 )
 from pgstow.planning.placement.sizing import UseRows, sizing
-from pgstow.planning.shapes import Shape
 from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB, Bytes, format_size
 
@@ -137,21 +137,23 @@ def main() -> None:
     sys.exit(bool(missed))
 
 
-def shapes() -> tuple[Shape, ...]:
+def candidates() -> tuple[CandidateVolume, ...]:
     """The eight choices, as the planner would make them."""
     present = Layout(
         host=HostSpec("ec2", "us-east-1"),
         volumes=(Volume("data", "gp3", Bytes(BYTES_OF_GIB), "/data"),),
         postgres=Placement(data="data", wal="data"),
     )
-    every = {one.key: one for one in candidates(present, Goal(max_stripes=4), catalog.load())}
+    every = {
+        one.key: one for one in candidate_volumes(present, Goal(max_stripes=4), catalog.load())
+    }
     return tuple(every[key] for key in CHOICES)
 
 
 def synthetic(relations: int, seed: int) -> PlacementProblem:
     """A heavy-tailed profile on the eight choices."""
     random = np.random.default_rng(seed)
-    offered = shapes()
+    offered = candidates()
     size = random.pareto(1.5, relations) + 1
     size *= 1536 * (relations / 1000) ** 0.6 / size.sum()
     access = (random.pareto(1.5, relations) + 1) * (random.random(relations) < 0.7)
@@ -160,23 +162,23 @@ def synthetic(relations: int, seed: int) -> PlacementProblem:
     use = np.zeros((len(offered), USES, 4))
     use[:, GIB, 0] = 1
     use[:, IOPS, 1:] = 1e-3
-    for c, shape in enumerate(offered):
-        use[c, BYTES, 1:3] = shape.random_io_bytes / MIB
+    for c, candidate in enumerate(offered):
+        use[c, BYTES, 1:3] = candidate.random_io_bytes / MIB
         use[c, BYTES, 3] = 1 / 8
-        use[c, WAIT, (1, 3)] = shape.read_us / 1000 / TPS
+        use[c, WAIT, (1, 3)] = candidate.read_us / 1000 / TPS
     wal = np.zeros((1, len(offered), USES))
     wal[:, :, GIB], wal[:, :, IOPS], wal[:, :, BYTES] = 4.0, 0.5, 10.0
-    wal[:, :, WAIT] = [shape.write_us / 2000 for shape in offered]
+    wal[:, :, WAIT] = [candidate.write_us / 2000 for candidate in offered]
     anywhere = np.ones((1, len(offered)), dtype=bool)
     gp3_ms = float((demand @ use[0, WAIT]).sum())
     return PlacementProblem(
-        shapes=offered,
+        candidates=offered,
         use_per_demand=use,
         items=Items(demand, np.zeros(relations, dtype=np.int64)),
-        kinds=Kinds(anywhere, ~anywhere),
-        singles=Singles(
+        kinds=ItemClasses(anywhere, ~anywhere),
+        singles=SpecialItems(
             wal,
-            np.array([[not shape.is_hdd for shape in offered]]),
+            np.array([[not candidate.is_hdd for candidate in offered]]),
             np.zeros((1, len(offered)), dtype=bool),
         ),
         free_space=0.3,
@@ -242,7 +244,7 @@ def relaxed(relations: int, _runs: int) -> Relaxation:
 
 def _relaxation(problem: PlacementProblem) -> highspy.HighsLp:
     """Every relation on every choice as a variable, with all choices bought."""
-    count, choices = problem.items.count, len(problem.shapes)
+    count, choices = problem.items.count, len(problem.candidates)
     rows = UseRows(choices, linked=False)
     base = np.zeros((choices, USES))
     base[0] = problem.singles.use[0, 0]  # the WAL on gp3
@@ -251,8 +253,8 @@ def _relaxation(problem: PlacementProblem) -> highspy.HighsLp:
         small.column_lower[4 * c] = 1.0
     small.row_upper[-1] = float(choices)
     first, columns = len(small.row_lower), len(small.cost)
-    stencil = rows.stencil(problem).reshape(rows.count, choices, USES)
-    per_demand = np.einsum("rcu,cuk->crk", stencil, problem.use_per_demand)
+    incidence = rows.incidence(problem).reshape(rows.count, choices, USES)
+    per_demand = np.einsum("rcu,cuk->crk", incidence, problem.use_per_demand)
     for c in range(choices):
         entries = problem.items.demand @ per_demand[c].T  # relations × rows
         item, row = np.nonzero(entries)

@@ -30,9 +30,8 @@ _QUICK = ["tpcb/", "read/"]
 def _record(path: Path, only: list[str], minutes: float) -> None:
     """Measure what the file lacks, and write it after each combination."""
     import prediction_record
+    from pgstow.experiment.run_context import RunContext
     from prediction_cases import combinations
-
-    from pgstow.experiment.conduct import Conduct
 
     records = prediction_record.read(path)
     ends_s = time.monotonic() + minutes * 60
@@ -44,7 +43,7 @@ def _record(path: Path, only: list[str], minutes: float) -> None:
             sys.stderr.write("time is over; run it again for the rest\n")
             return
         began_s = time.monotonic()
-        records[key] = prediction_record.record(case, layout, Conduct())
+        records[key] = prediction_record.record(case, layout, RunContext())
         prediction_record.write(path, records)
         outcome = records[key].outcome
         sys.stderr.write(

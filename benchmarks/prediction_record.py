@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pgstow.experiment.run_context import RunContext
 from prediction_cases import LAYOUTS, Case, treatment
 from pydantic import TypeAdapter
 
 from pgstow import catalog, emulate, observe
 from pgstow.cli import bench_volumes
 from pgstow.experiment.builds import build
-from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.instruments import Recorder
 from pgstow.experiment.targets import EmulatedTarget
 from pgstow.experiment.targets.target import Ready
@@ -143,7 +143,7 @@ class _Volumes(bench_volumes.EmulatedVolumes):
 
 @contextmanager
 def settled(
-    case: Case, wanted: Treatment, volumes: bench_volumes.EmulatedVolumes, conduct: Conduct
+    case: Case, wanted: Treatment, volumes: bench_volumes.EmulatedVolumes, run_context: RunContext
 ) -> Iterator[tuple[Ready, Any, Any]]:
     """A trial ready to be measured, its load and that as it runs.
 
@@ -157,25 +157,29 @@ def settled(
 
     load = make(case.workload, case.data)
     load.check()
-    target.prepare([wanted], make, conduct)
-    with target.ready(wanted, make, conduct) as ready:
+    target.prepare([wanted], make, run_context)
+    with target.ready(wanted, make, run_context) as ready:
         running_s = case.filling_s + case.settle_s + case.duration_s + _SLACK_S
         with load.start(
             ready.dsn, duration_s=running_s, log_directory=ready.log_directory, seed=7
         ) as running:
             ready.note_clients(running.pids())
-            conduct.sleep(case.filling_s, "filling the caches")
+            run_context.sleep(case.filling_s, "filling the caches")
             ready.begin()
-            conduct.sleep(case.settle_s, "settling")
+            run_context.sleep(case.settle_s, "settling")
             yield ready, load, running
 
 
-def record(case: Case, layout: str, conduct: Conduct) -> Record:
+def record(case: Case, layout: str, run_context: RunContext) -> Record:
     """Run one combination."""
     volumes = _Volumes()
     chosen = LAYOUTS[layout]
-    with settled(case, treatment(case, layout, chosen), volumes, conduct) as (ready, load, running):
-        watched = _watch(case, ready, running, conduct)
+    with settled(case, treatment(case, layout, chosen), volumes, run_context) as (
+        ready,
+        load,
+        running,
+    ):
+        watched = _watch(case, ready, running, run_context)
         running.stop()
         outcome = running.outcome(watched.began_at, watched.ended_at)
         versions = asdict(build(ready.server_version, load.version()))
@@ -210,9 +214,9 @@ class _Watched:
     ages_ms: list[float]
 
 
-def _watch(case: Case, ready: Ready, running: Any, conduct: Conduct) -> _Watched:
+def _watch(case: Case, ready: Ready, running: Any, run_context: RunContext) -> _Watched:
     """Observe, record and count for the time that is measured."""
-    conduct.say("measuring")
+    run_context.say("measuring")
     with (
         _sampled_ages(ready.dsn) as ages_ms,
         Recorder(

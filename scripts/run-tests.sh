@@ -17,7 +17,7 @@ pytest() {
 rm -f "$failed"
 pytest -n "$workers" --dist loadgroup --no-loadscope-reorder -m "not alone and not nightly" tests
 beside=$?
-pytest -m "alone and not nightly" tests/server tests/lab tests/browser
+pytest -m "alone and not nightly" tests/server tests/privileged tests/browser
 alone=$?
 [ "$beside" -eq 0 ] && [ "$alone" -eq 0 ] && exit 0
 # 1: tests failed; anything else is not about a test

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from pgstow.model.errors import UserError
 
-Place = tuple[int | str, ...]
+KeyPath = tuple[int | str, ...]
 
 
 def read_text(path: Path, what: str, error: type[UserError] = UserError) -> str:
@@ -62,7 +62,7 @@ _TOO_DEEP = f"lies more than {_DEEPEST} tables and lists deep"
 _TOO_LARGE = "a number has more digits than TOML allows (64 bits)"
 
 
-def _problem(place: Place, value: object) -> str | None:
+def _problem(place: KeyPath, value: object) -> str | None:
     """What no key of any file may hold, whatever it means."""
     if len(place) > _DEEPEST:
         return _TOO_DEEP
@@ -73,9 +73,9 @@ def _problem(place: Place, value: object) -> str | None:
     return None
 
 
-def _values(tables: dict[str, Any]) -> Iterator[tuple[Place, object]]:
+def _values(tables: dict[str, Any]) -> Iterator[tuple[KeyPath, object]]:
     """Every key and value below, without recursion; not below what is too deep already."""
-    waiting: list[tuple[Place, Any]] = [((), tables)]
+    waiting: list[tuple[KeyPath, Any]] = [((), tables)]
     while waiting:
         place, value = waiting.pop()
         yield place, value
@@ -135,7 +135,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def dotted(place: Place) -> str:
+def dotted(place: KeyPath) -> str:
     """A key as TOML writes it, list positions in brackets."""
     text = ""
     for part in place:
@@ -156,7 +156,7 @@ def quoted_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def keys_at(root: type[BaseModel], place: Place) -> list[str]:
+def keys_at(root: type[BaseModel], place: KeyPath) -> list[str]:
     """The keys that a table of the file may have; none where any will do."""
     kind: Any = root
     for part in place:

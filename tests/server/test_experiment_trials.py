@@ -16,12 +16,12 @@ from typing import Any, Self
 
 import pytest
 from local_server import PASSWORD, LocalServer, find_bindir
+from pgstow.experiment.run_context import RunContext
 
-from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.instruments import Recorder
 from pgstow.experiment.run import run
 from pgstow.experiment.targets import DirectoryTarget, ServerTarget
-from pgstow.experiment.targets.base_data import BaseStore, Wanted
+from pgstow.experiment.targets.base_data import BaseSpec, BaseStore
 from pgstow.experiment.trial import Tools
 from pgstow.experiment.workloads import generator
 from pgstow.host import installations, postmaster, programs
@@ -230,16 +230,16 @@ def test_a_trial_that_fails_leaves_nothing(cache: Path, place: Path) -> None:
 _LOADS = """
 import sys
 from pathlib import Path
-from pgstow.experiment.conduct import Conduct
-from pgstow.experiment.targets.base_data import BaseStore, Wanted
+from pgstow.experiment.run_context import RunContext
+from pgstow.experiment.targets.base_data import BaseStore, BaseSpec
 from pgstow.experiment.workloads import generator
 from pgstow.host import installations
 from pgstow.model import DataChoice, WorkloadChoice
 data = DataChoice("pgbench", 40)
 bindir = installations.require_bindir(18)
 made = generator(WorkloadChoice("tpcb-like", 1), data, bindir=bindir)
-conduct = Conduct(lambda what: print(what, flush=True))
-with BaseStore(Path(sys.argv[1])).held(Wanted(data, bindir, "18"), made.load, conduct):
+run_context = RunContext(lambda what: print(what, flush=True))
+with BaseStore(Path(sys.argv[1])).held(BaseSpec(data, bindir, "18"), made.load, run_context):
     print("held", flush=True)
 """
 
@@ -286,7 +286,7 @@ def test_a_base_is_made_by_the_version_that_is_to_serve_it(place: Path) -> None:
         bindir = installations.require_bindir(version)
         told = programs.run([str(bindir / "postgres"), "--version"], timeout_s=10)
         made = generator(WorkloadChoice("tpcb-like", 1), data, bindir=bindir)
-        with store.held(Wanted(data, bindir, told), made.load, Conduct()) as base:
+        with store.held(BaseSpec(data, bindir, told), made.load, RunContext()) as base:
             assert (base.data / "PG_VERSION").read_text().strip() == str(version)
             assert len([p for p in (base.data / "pg_wal").iterdir() if p.is_file()]) == 1
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from experiment_samples import trial as sample_trial
+from pgstow.experiment.run_context import RunContext
 
-from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.targets.target import MakeGenerator, Ready
 from pgstow.experiment.trial import Tools
 from pgstow.model import (
@@ -166,16 +166,16 @@ class FakeTarget:
         note("checked")
 
     def prepare(
-        self, treatments: Sequence[Treatment], generator: MakeGenerator, conduct: Conduct
+        self, treatments: Sequence[Treatment], generator: MakeGenerator, run_context: RunContext
     ) -> None:
         note("prepared")
 
     @contextmanager
     def ready(
-        self, treatment: Treatment, generator: MakeGenerator, conduct: Conduct
+        self, treatment: Treatment, generator: MakeGenerator, run_context: RunContext
     ) -> Iterator[Ready]:
         level = treatment.workload.name
-        conduct.say("making volumes")
+        run_context.say("making volumes")
         note(f"{level}: server up")
         try:
             yield Ready(

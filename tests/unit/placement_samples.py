@@ -7,32 +7,32 @@ import provider_documents
 
 from pgstow.catalog import load_shipped
 from pgstow.model import HostSpec
-from pgstow.planning.candidates import shape_of
+from pgstow.planning.candidate_volume import CandidateVolume
+from pgstow.planning.candidates import candidate_of
 from pgstow.planning.placement import (
     BYTES,
     GIB,
     IOPS,
     USES,
     WAIT,
+    ItemClasses,
     Items,
-    Kinds,
-    Placed,
     PlacementProblem,
-    Singles,
+    PlacementSolution,
+    SpecialItems,
 )
 from pgstow.planning.placement.problem import Floats, Ints
-from pgstow.planning.shapes import Shape
 from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
 
 RESOURCES = 4  # GiB, random reads/s, writes/s, sequential reads of 128 KiB/s
 
 
-def shape(key: str, kind: str, stripes: int = 1, **different: object) -> Shape:
-    """A shape of a type at the shipped catalog's rules, as quick as gp3 but for what is said."""
+def candidate(key: str, kind: str, stripes: int = 1, **different: object) -> CandidateVolume:
+    """A candidate of a type by the shipped catalog, as quick as gp3 but for what is given."""
     catalog = load_shipped()
     rules = catalog.rules(kind, HostSpec("ec2", "us-east-1"))[0]
-    one = shape_of(catalog.volume_type(kind), rules, stripes, None)
+    one = candidate_of(catalog.volume_type(kind), rules, stripes, None)
     assert one is not None
     values: dict[str, object] = {
         "key": key,
@@ -44,18 +44,20 @@ def shape(key: str, kind: str, stripes: int = 1, **different: object) -> Shape:
     return replace(one, **(values | different))  # type: ignore[arg-type]
 
 
-GP3 = shape("gp3", "gp3")
-GP2 = shape("gp2", "gp2")
-IO2 = shape("io2", "io2", read_us=250.0, write_us=300.0)
-ST1 = shape("st1", "st1", read_us=9000.0, write_us=9000.0, random_io_bytes=1024 * 1024, is_hdd=True)
-STRIPE = shape("gp3x2", "gp3", 2)
-SHAPES = (GP3, IO2, ST1, GP2, STRIPE)
+GP3 = candidate("gp3", "gp3")
+GP2 = candidate("gp2", "gp2")
+IO2 = candidate("io2", "io2", read_us=250.0, write_us=300.0)
+ST1 = candidate(
+    "st1", "st1", read_us=9000.0, write_us=9000.0, random_io_bytes=1024 * 1024, is_hdd=True
+)
+STRIPE = candidate("gp3x2", "gp3", 2)
+CANDIDATES = (GP3, IO2, ST1, GP2, STRIPE)
 
 
-def problem(seed: int, items: int, shapes: int, *, single: bool = True) -> PlacementProblem:
+def problem(seed: int, items: int, candidates: int, *, single: bool = True) -> PlacementProblem:
     """Heavy-tailed sizes and rates, some moves, a single like the WAL, perhaps tight limits."""
     random = np.random.default_rng(seed)
-    chosen = tuple(SHAPES[i] for i in sorted(random.permutation(len(SHAPES))[:shapes]))
+    chosen = tuple(CANDIDATES[i] for i in sorted(random.permutation(len(CANDIDATES))[:candidates]))
     scale = min(1.0, 20 / items)  # so that many fit on as few volumes as few do
     gib = 5 * min(1.0, 200 / items) * (random.pareto(1.2, items) + 0.1)
     rates = (
@@ -65,24 +67,24 @@ def problem(seed: int, items: int, shapes: int, *, single: bool = True) -> Place
     demand[random.random(items) < 0.2, 1:] = 0
     per_demand = use_per_demand(chosen)
     waits = (demand @ per_demand[:, WAIT].T).sum(axis=0)
-    kinds = Kinds(
-        allowed=np.array([[True] * shapes, [not s.is_hdd for s in chosen]]),
-        away=np.array([[True] * shapes, [False] + [True] * (shapes - 1)]),
+    kinds = ItemClasses(
+        allowed=np.array([[True] * candidates, [not s.is_hdd for s in chosen]]),
+        away=np.array([[True] * candidates, [False] + [True] * (candidates - 1)]),
     )
-    singles = Singles.none(shapes)
+    singles = SpecialItems.none(candidates)
     if single:
-        use = np.zeros((1, shapes, USES))
+        use = np.zeros((1, candidates, USES))
         use[0, :, GIB], use[0, :, IOPS], use[0, :, BYTES] = 3.0, 0.4, 8.0
         use[0, :, WAIT] = [s.write_us / 1000 for s in chosen]
-        singles = Singles(
+        singles = SpecialItems(
             use=use,
             allowed=np.array([[not s.is_hdd for s in chosen]]),
-            away=np.zeros((1, shapes), dtype=bool),
+            away=np.zeros((1, candidates), dtype=bool),
             alone=frozenset((0,)) if random.random() < 0.3 else frozenset(),
         )
     slack = random.uniform(1.0, 3.0)
     return PlacementProblem(
-        shapes=chosen,
+        candidates=chosen,
         use_per_demand=per_demand,
         items=Items(demand, random.integers(0, 2, items)),
         kinds=kinds,
@@ -92,14 +94,14 @@ def problem(seed: int, items: int, shapes: int, *, single: bool = True) -> Place
         response_ms=float(waits.min() * slack) + 2.0 if random.random() < 0.7 else None,
         host_kiops=20.0 if random.random() < 0.3 else None,
         host_mibps=2000.0 if random.random() < 0.3 else None,
-        max_volumes=int(random.integers(1, shapes + 1)),
+        max_volumes=int(random.integers(1, candidates + 1)),
     )
 
 
-def use_per_demand(shapes: tuple[Shape, ...]) -> Floats:
+def use_per_demand(candidates: tuple[CandidateVolume, ...]) -> Floats:
     """Uses of a GiB, a random read, a write, a sequential read; one transaction a second."""
-    per_demand = np.zeros((len(shapes), USES, RESOURCES))
-    for c, one in enumerate(shapes):
+    per_demand = np.zeros((len(candidates), USES, RESOURCES))
+    for c, one in enumerate(candidates):
         per_demand[c, GIB, 0] = 1
         per_demand[c, IOPS, 1:] = 1e-3
         per_demand[c, BYTES, 1:3] = one.random_io_bytes / MIB
@@ -109,17 +111,17 @@ def use_per_demand(shapes: tuple[Shape, ...]) -> Floats:
 
 
 def loads(given: PlacementProblem, choice: Ints) -> Floats:
-    """Shapes × USES of assignments (assignments × items and singles): their loads."""
-    shapes = len(given.shapes)
+    """Candidates × USES of assignments (assignments × items and singles): their loads."""
+    candidates = len(given.candidates)
     use = np.concatenate(
         (
             np.einsum("cuk,ik->icu", given.use_per_demand, given.items.demand),
             given.singles.use,
         )
     )
-    total = np.zeros((len(choice), shapes, USES))
+    total = np.zeros((len(choice), candidates, USES))
     for unit in range(choice.shape[1]):
-        for c in range(shapes):
+        for c in range(candidates):
             total[choice[:, unit] == c, c] += use[unit, c]
     return total
 
@@ -132,7 +134,7 @@ def cheapest(given: PlacementProblem, choice: Ints) -> Floats:
     """
     total = loads(given, choice)
     usd = np.zeros(len(choice))
-    bought = np.zeros((len(choice), len(given.shapes)), dtype=bool)
+    bought = np.zeros((len(choice), len(given.candidates)), dtype=bool)
     allowed = np.concatenate((given.kinds.allowed[given.items.kind], given.singles.allowed))
     for unit in range(choice.shape[1]):
         usd += np.where(allowed[unit, choice[:, unit]], 0.0, np.inf)
@@ -140,7 +142,7 @@ def cheapest(given: PlacementProblem, choice: Ints) -> Floats:
         if unit - given.items.count in given.singles.alone:
             shared = (choice == choice[:, unit : unit + 1]).sum(axis=1) > 1
             usd[shared] = np.inf
-    for c, one in enumerate(given.shapes):
+    for c, one in enumerate(given.candidates):
         usd += np.where(bought[:, c], _volume_usd(given, one, total[:, c]), 0.0)
     usd[bought.sum(axis=1) > given.max_volumes] = np.inf
     return np.where(_keeps_shared(given, total), usd, np.inf)
@@ -148,7 +150,7 @@ def cheapest(given: PlacementProblem, choice: Ints) -> Floats:
 
 def _keeps_shared(given: PlacementProblem, total: Floats) -> np.ndarray:  # type: ignore[type-arg]
     slack = 1 + 1e-9
-    network = np.array([not s.is_ephemeral for s in given.shapes])
+    network = np.array([not s.is_ephemeral for s in given.candidates])
     keeps = np.ones(len(total), dtype=bool)
     for limit, use in ((given.host_kiops, IOPS), (given.host_mibps, BYTES)):
         if limit is not None:
@@ -158,7 +160,7 @@ def _keeps_shared(given: PlacementProblem, total: Floats) -> np.ndarray:  # type
     return keeps
 
 
-def _volume_usd(given: PlacementProblem, one: Shape, load: Floats) -> Floats:
+def _volume_usd(given: PlacementProblem, one: CandidateVolume, load: Floats) -> Floats:
     """By the provider's documents. An existing volume that keeps its size keeps what it holds."""
     iops = 1000 * load[:, IOPS] / (1 - given.headroom)
     mibps = load[:, BYTES] / (1 - given.headroom)
@@ -181,11 +183,11 @@ def _volume_usd(given: PlacementProblem, one: Shape, load: Floats) -> Floats:
 def every_choice(given: PlacementProblem) -> Ints:
     """All assignments of all units: assignments × units."""
     units = given.items.count + given.singles.count
-    shapes = len(given.shapes)
-    numbers = np.arange(shapes**units)
-    return np.stack([numbers // shapes**unit % shapes for unit in range(units)], axis=1)
+    candidates = len(given.candidates)
+    numbers = np.arange(candidates**units)
+    return np.stack([numbers // candidates**unit % candidates for unit in range(units)], axis=1)
 
 
-def choice_of(placed: Placed) -> Ints:
+def choice_of(placed: PlacementSolution) -> Ints:
     """An answer as one assignment."""
-    return np.concatenate((placed.item_shape, placed.single_shape))[None]
+    return np.concatenate((placed.item_candidate, placed.special_candidate))[None]

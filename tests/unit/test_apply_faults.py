@@ -27,14 +27,14 @@ def end_in_the_wanted_layout(campaign: Campaign, action: Action) -> None:
     picture = campaign.cluster.picture()
     assert picture["invalid"] == []
     assert picture["is running"]
-    assert campaign.journal.is_settled("7")
+    assert campaign.journal.is_reconciled("7")
 
 
 def end_in_the_first_layout(campaign: Campaign, first: dict[str, object]) -> None:
     """After enough attempts of undo everything is as it was before the first apply."""
     for _ in range(ATTEMPTS):
         campaign.mend()
-        if campaign.process("undo", Faults()) and campaign.journal.is_settled("7"):
+        if campaign.process("undo", Faults()) and campaign.journal.is_reconciled("7"):
             break
     kept = dict(first)
     moved = campaign.cluster.moved_on

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pgstow import catalog
 from pgstow.cli import bench
-from pgstow.cli.bench_traps import warnings_of
+from pgstow.cli.bench_validity import warnings_of
 from pgstow.cli.main import app
 from pgstow.experiment.targets import DirectoryTarget
 from pgstow.experiment_file import experiment_names, find_experiment
@@ -115,7 +115,7 @@ def test_each_trial_is_a_line_at_once_where_no_terminal_is(
     monkeypatch.setattr("pgstow.experiment.run.run", run)
     target = DirectoryTarget(directories=())
     tools = bench.tools_of("wal-split")
-    bench.run_to_end(bench.Wish(designed, target, tools, None, False, path, json=False))
+    bench.run_to_end(bench.RunGoal(designed, target, tools, None, False, path, json=False))
     assert said[0] == "trial 1 of 4: block 1, wal shared: 1,000 TPS, p99 30 ms\n"
     assert said[1].startswith("trial 2 of 4") and said[1].endswith("; limited-by-emulator\n")
     assert said[3].startswith("trial 4 of 4: block 2, wal apart")
@@ -189,7 +189,7 @@ def test_which_run_goes_on(path: Path, done: int, blocks: int, fresh: bool, is_s
         for block in range(done):
             store.runs.add(run, trial(block, 0, 100.0, wal="shared"))
             store.runs.add(run, trial(block, 1, 100.0, wal="apart"))
-        wish = bench.Wish(
+        wish = bench.RunGoal(
             experiment(blocks=blocks),
             None,  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
@@ -211,10 +211,10 @@ def test_blocks_are_added_until_the_interval_is_narrow() -> None:
             trial(block, 1, 1000.0 * noise, wal="apart"),
         )
     ]
-    assert bench.blocks_wanted(wide, tuple(trials), None) == 6
-    assert 6 < bench.blocks_wanted(wide, tuple(trials), 0.15) < 100
-    assert bench.blocks_wanted(wide, tuple(trials), 0.9) == 6
-    assert bench.blocks_wanted(wide, tuple(trials), 0.001) == 6  # out of reach, and said
+    assert bench.blocks_needed(wide, tuple(trials), None) == 6
+    assert 6 < bench.blocks_needed(wide, tuple(trials), 0.15) < 100
+    assert bench.blocks_needed(wide, tuple(trials), 0.9) == 6
+    assert bench.blocks_needed(wide, tuple(trials), 0.001) == 6  # out of reach, and said
 
 
 def test_warnings_that_differ_in_figures_alone_are_one_line() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pgstow.emulate.control import Lost
 from pgstow.emulate.crash_test import Combination, Cut, Findings, make_plan
 from pgstow.emulate.crash_test.check import read_log
-from pgstow.emulate.crash_test.ledger import ACCOUNTS, Book, transfer
+from pgstow.emulate.crash_test.ledger import ACCOUNTS, Ledger, transfer
 from pgstow.emulate.crash_test.result import judge, summarise
 from pgstow.model.errors import UserError
 
@@ -19,9 +19,9 @@ EVERYTHING = {
 }
 
 
-def book(acknowledged: int = 4, doubtful: int = 2, refused: int = 1) -> Book:
+def book(acknowledged: int = 4, doubtful: int = 2, refused: int = 1) -> Ledger:
     """A book of one client with so many transfers of each fate."""
-    made = Book.of(SEED, 1)
+    made = Ledger.of(SEED, 1)
     record = made.clients[0]
     record.acknowledged = [record.next_number() for _ in range(acknowledged)]
     record.doubtful = [record.next_number() for _ in range(doubtful)]
@@ -38,7 +38,7 @@ def test_a_transfer_moves_something_between_two_accounts_and_is_told_by_its_chec
 
 
 def test_numbers_of_clients_never_meet() -> None:
-    made = Book.of(SEED, 3)
+    made = Ledger.of(SEED, 3)
     numbers = [record.next_number() for record in made.clients for _ in range(50)]
     assert len(set(numbers)) == 150
 

@@ -57,7 +57,7 @@ def test_trials_and_the_demo_are_decided_alike(
     samples_of_statistics: Callable[..., None], tmp_path: Path
 ) -> None:
     busy = replace(QUIET, busy_us_total=9.9e6)  # what trials' own thresholds did not see
-    place = demo_place.Place(tmp_path, catalog.load(), None, None)
+    place = demo_place.DemoVolumes(tmp_path, catalog.load(), None, None)
     for after in (AFTER, QUIET, busy):
         samples_of_statistics(BEFORE, BEFORE, after, after)
         ends = EmulatedVolumes().watch(), place.watch()
@@ -66,7 +66,7 @@ def test_trials_and_the_demo_are_decided_alike(
 
 
 def test_plain_directories_have_no_emulator(tmp_path: Path) -> None:
-    place = demo_place.Place(tmp_path, catalog.load(), "no root", None)
+    place = demo_place.DemoVolumes(tmp_path, catalog.load(), "no root", None)
     assert place.watch()() == ()
 
 
@@ -78,7 +78,7 @@ def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Measurement
     monkeypatch.setattr("pgstow.observe.observe", lambda *_, **__: samples.profile())
     monkeypatch.setattr("time.sleep", lambda _: None)
     rules = catalog.load()
-    place = demo_place.Place(tmp_path, rules, None, None)
+    place = demo_place.DemoVolumes(tmp_path, rules, None, None)
     layout = samples.layout_before()
     with Workspace.open(tmp_path / "pgstow.db", create=True) as store:
         run = demo_loop.Demo(
@@ -101,7 +101,7 @@ def test_a_window_of_the_demo_under_a_limiting_emulator_is_marked(
     samples_of_statistics(BEFORE, QUIET)
     clean, _ = looked(tmp_path, monkeypatch)
     assert clean.performance.tps == marked.performance.tps == 100.0
-    place = demo_place.Place(tmp_path, catalog.load(), None, None)
+    place = demo_place.DemoVolumes(tmp_path, catalog.load(), None, None)
 
     def closing(before: Measurement, after: Measurement) -> tuple[dict[str, Any], str]:
         shown = demo._Shown(samples.plan(), before, after)

@@ -39,7 +39,7 @@ def make_layout(*volumes: Volume) -> Layout:
     return Layout(HostSpec(), volumes, Placement(data=first, wal=first))
 
 
-def make_wanted(*volumes: Volume):
+def make_target(*volumes: Volume):
     return pair(make_layout(*volumes), [make_device(volume) for volume in volumes])
 
 
@@ -62,7 +62,7 @@ def kinds(actions: tuple[Action, ...], volume: str | None = None) -> list[str]:
 
 
 def test_from_nothing_everything_is_made_in_order() -> None:
-    actions = plan_up(make_wanted(make_volume("data")), CAP, None, is_running=False)
+    actions = plan_up(make_target(make_volume("data")), CAP, None, is_running=False)
     assert kinds(actions) == [
         "start server",
         "calibrate",
@@ -77,7 +77,7 @@ def test_from_nothing_everything_is_made_in_order() -> None:
 
 def test_nothing_is_done_where_all_is_as_wanted() -> None:
     volumes = make_volume("data"), make_volume("wal")
-    assert plan_up(make_wanted(*volumes), CAP, make_state(*volumes), is_running=True) == ()
+    assert plan_up(make_target(*volumes), CAP, make_state(*volumes), is_running=True) == ()
 
 
 def test_changed_limits_are_changed_live() -> None:
@@ -90,47 +90,47 @@ def test_changed_limits_are_changed_live() -> None:
 
 def test_a_larger_volume_is_grown_and_growing_is_resumed() -> None:
     small, large = make_volume("data"), make_volume("data", size_bytes=Bytes(2 * GIB))
-    actions = plan_up(make_wanted(large), CAP, make_state(small), is_running=True)
+    actions = plan_up(make_target(large), CAP, make_state(small), is_running=True)
     assert kinds(actions) == ["change", "grow"]
     (entry,) = make_state(large).volumes
     halfway = make_state().with_volume(replace(entry, filesystem_bytes=Bytes(GIB)))
-    assert kinds(plan_up(make_wanted(large), CAP, halfway, is_running=True)) == ["grow"]
+    assert kinds(plan_up(make_target(large), CAP, halfway, is_running=True)) == ["grow"]
 
 
 def test_limits_that_are_off_are_switched_on() -> None:
     volume = make_volume("data")
     actions = plan_up(
-        make_wanted(volume), CAP, make_state(volume), is_running=True, unlimited={"data"}
+        make_target(volume), CAP, make_state(volume), is_running=True, unlimited={"data"}
     )
     assert kinds(actions) == ["enable limits"]
 
 
 def test_a_moved_mount_keeps_the_contents() -> None:
     old, new = make_volume("data"), make_volume("data", mount="/mnt/elsewhere")
-    actions = plan_up(make_wanted(new), CAP, make_state(old), is_running=True)
+    actions = plan_up(make_target(new), CAP, make_state(old), is_running=True)
     assert kinds(actions) == ["unmount", "change", "mount"]
 
 
 def test_two_volumes_may_swap_their_mounts() -> None:
     a, b = make_volume("a"), make_volume("b")
     swapped = make_volume("a", mount="/mnt/b"), make_volume("b", mount="/mnt/a")
-    actions = kinds(plan_up(make_wanted(*swapped), CAP, make_state(a, b), is_running=True))
+    actions = kinds(plan_up(make_target(*swapped), CAP, make_state(a, b), is_running=True))
     assert max(i for i, k in enumerate(actions) if k == "unmount") < actions.index("mount")
 
 
 def test_volumes_the_layout_does_not_have_are_kept_unless_pruned() -> None:
     data, old = make_volume("data"), make_volume("old")
     state = make_state(data, old)
-    assert kinds(plan_up(make_wanted(data), CAP, state, is_running=True)) == ["keep"]
-    pruned = plan_up(make_wanted(data), CAP, state, is_running=True, prune=True)
+    assert kinds(plan_up(make_target(data), CAP, state, is_running=True)) == ["keep"]
+    pruned = plan_up(make_target(data), CAP, state, is_running=True, prune=True)
     assert kinds(pruned) == ["unmount", "remove"]
 
 
 def test_a_mount_of_a_kept_volume_is_refused() -> None:
     old, new = make_volume("old", mount="/mnt/x"), make_volume("new", mount="/mnt/x")
     with pytest.raises(UserError, match="--prune"):
-        plan_up(make_wanted(new), CAP, make_state(old), is_running=True)
-    actions = plan_up(make_wanted(new), CAP, make_state(old), is_running=True, prune=True)
+        plan_up(make_target(new), CAP, make_state(old), is_running=True)
+    actions = plan_up(make_target(new), CAP, make_state(old), is_running=True, prune=True)
     assert kinds(actions)[:2] == ["unmount", "remove"]
 
 
@@ -146,26 +146,26 @@ def test_a_mount_of_a_kept_volume_is_refused() -> None:
 def test_what_would_lose_contents_is_refused(change: dict[str, object]) -> None:
     state = make_state(make_volume("data"))
     with pytest.raises(UserError, match="pgstow emulate down"):
-        plan_up(make_wanted(make_volume("data", **change)), CAP, state, is_running=True)
+        plan_up(make_target(make_volume("data", **change)), CAP, state, is_running=True)
 
 
 def test_a_volume_too_small_for_its_filesystem_is_refused() -> None:
     with pytest.raises(LayoutError, match="at least 300 MiB"):
-        make_wanted(make_volume("data", size_bytes=Bytes(100 * MIB)))
+        make_target(make_volume("data", size_bytes=Bytes(100 * MIB)))
 
 
 def test_a_mount_inside_another_is_made_after_it_and_undone_before_it() -> None:
     inner, outer = make_volume("inner", mount="/mnt/o/i"), make_volume("outer", mount="/mnt/o")
-    wanted = make_wanted(inner, outer)
+    wanted = make_target(inner, outer)
     made = plan_up(wanted, CAP, None, is_running=False)
     assert [a.volume for a in made if a.kind == "mount"] == ["outer", "inner"]
     readonly = [replace(v, mount_options=("ro",)) for v in (inner, outer)]
-    again = plan_up(make_wanted(*readonly), CAP, make_state(inner, outer), is_running=True)
+    again = plan_up(make_target(*readonly), CAP, make_state(inner, outer), is_running=True)
     assert [a.volume for a in again if a.kind == "unmount"] == ["inner", "outer"]
 
 
 def test_leftovers_are_cleared_first() -> None:
-    wanted = make_wanted(make_volume("data"))
+    wanted = make_target(make_volume("data"))
     actions = plan_up(wanted, CAP, None, is_running=False, has_leftovers=True)
     assert kinds(actions)[:2] == ["clear", "start server"]
 
@@ -186,7 +186,7 @@ def test_from_any_interrupted_state_the_rest_is_done_and_nothing_twice(parts: li
             mounted = bool(formatted) and part["is_mounted"]
             entry = VolumeState(volume, make_device(volume), loop, formatted, mounted)
             state = state.with_volume(entry)
-    actions = plan_up(make_wanted(*volumes), CAP, state, is_running=True)
+    actions = plan_up(make_target(*volumes), CAP, state, is_running=True)
     order = ["add", "attach", "format", "mount", "enable limits"]
     for volume in volumes:
         mine = kinds(actions, volume.name)

@@ -18,7 +18,7 @@ from pgstow.emulate.control import (
     VolumeCounters,
 )
 from pgstow.emulate.lateness import way_us
-from pgstow.emulate.status import wanted_iops
+from pgstow.emulate.status import total_limit_iops
 from pgstow.model import Burst, Device, HostCap, Latency, Member
 from pgstow.model.errors import HostError
 from pgstow.units import Bytes
@@ -143,13 +143,18 @@ def test_the_way_to_the_server_is_late_beyond_what_is_made_up_for() -> None:
 
 def test_the_most_that_volumes_may_do_at_once() -> None:
     local = replace(DEVICE, uses_host_cap=False)
-    assert wanted_iops([DEVICE, local], None) == 6000
-    assert wanted_iops([DEVICE, local], HostCap(1000, None)) == 4000
-    assert wanted_iops([DEVICE], HostCap(1000, None, burst_iops=2000, burst_initial=0.5)) == 2000
+    assert total_limit_iops([DEVICE, local], None) == 6000
+    assert total_limit_iops([DEVICE, local], HostCap(1000, None)) == 4000
+    assert (
+        total_limit_iops([DEVICE], HostCap(1000, None, burst_iops=2000, burst_initial=0.5)) == 2000
+    )
     unlimited = replace(DEVICE, member=replace(DEVICE.member, iops=None))
-    assert wanted_iops([DEVICE, unlimited], None) is None
+    assert total_limit_iops([DEVICE, unlimited], None) is None
     burst = Burst("iops", 1e6, 1500, 3000)
-    assert wanted_iops([replace(DEVICE, member=replace(DEVICE.member, burst=burst))], None) == 6000
+    assert (
+        total_limit_iops([replace(DEVICE, member=replace(DEVICE.member, burst=burst))], None)
+        == 6000
+    )
 
 
 def test_prometheus_reads_the_exposition() -> None:

@@ -10,10 +10,10 @@ import pytest
 from experiment_samples import BUILD, experiment, trial
 from hypothesis import given
 from hypothesis import strategies as st
+from pgstow.experiment.run_context import RunContext
 
 from pgstow.experiment import builds, design, stolen
 from pgstow.experiment.builds import Builds
-from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.run import plan, run
 from pgstow.experiment.timetable import PlannedTrial, Timetable, scheduled_s
 from pgstow.experiment.workloads import generator
@@ -349,9 +349,9 @@ def test_treatments_side_by_side_take_the_time_of_the_longest() -> None:
 
 def test_progress_is_told_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("pgstow.experiment.conduct.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pgstow.experiment.run_context.time.monotonic", lambda: now[0])
     said: list[str] = []
-    hear = Conduct(said.append).progress("loading pgbench")
+    hear = RunContext(said.append).progress("loading pgbench")
     now[0] = 130.0
     for done, total in ((0, 400), (100, 400), (400, 400), (5, 0)):
         hear(done, total)

@@ -17,14 +17,14 @@ import pytest
 from experiment_samples import experiment
 from hypothesis import given
 from hypothesis import strategies as st
+from pgstow.experiment.run_context import RunContext, StoppedError
 from typer.testing import CliRunner
 
 import pgstow.cli
 from pgstow.cli.main import app
-from pgstow.experiment.conduct import Conduct, StoppedError
 from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget, ServerTarget
 from pgstow.experiment.targets.arrangement import plain_name, spaces, temp_tablespaces, volume_of
-from pgstow.experiment.targets.base_data import BaseStore, Wanted
+from pgstow.experiment.targets.base_data import BaseSpec, BaseStore
 from pgstow.experiment.targets.directories import MountedDirectories
 from pgstow.experiment.targets.known_data import expected_bytes, missing_tables, tables_among
 from pgstow.experiment.targets.record import Record, clear_leftovers
@@ -181,8 +181,8 @@ def test_wal_segments_are_named_in_order(number: int, steps: int) -> None:
     assert name < later_segment(name, steps)
 
 
-def _wanted(scale: int, **changes: object) -> Wanted:
-    return replace(Wanted(DataChoice("pgbench", scale), Path("/none"), "18.4"), **changes)
+def _base_spec(scale: int, **changes: object) -> BaseSpec:
+    return replace(BaseSpec(DataChoice("pgbench", scale), Path("/none"), "18.4"), **changes)
 
 
 def _never(dsn: str, progress: object) -> None:
@@ -190,24 +190,24 @@ def _never(dsn: str, progress: object) -> None:
 
 
 def test_equal_choices_are_one_base_and_others_are_not() -> None:
-    base = _wanted(1)
-    assert base.digest == _wanted(1, bindir=Path("/elsewhere")).digest
+    base = _base_spec(1)
+    assert base.digest == _base_spec(1, bindir=Path("/elsewhere")).digest
     others = [
-        _wanted(2),
-        _wanted(1, version="18.5"),
-        _wanted(1, data=DataChoice("pgbench", 1, (("unlogged", "on"),))),
-        _wanted(1, spaces=spaces(layout("data", "fast", tablespaces=(HOT,)))),
+        _base_spec(2),
+        _base_spec(1, version="18.5"),
+        _base_spec(1, data=DataChoice("pgbench", 1, (("unlogged", "on"),))),
+        _base_spec(1, spaces=spaces(layout("data", "fast", tablespaces=(HOT,)))),
     ]
     assert len({one.digest for one in [base, *others]}) == 5
 
 
 def test_data_that_do_not_fit_are_refused_before_they_are_loaded(open_directory: Path) -> None:
     store = BaseStore(open_directory)
-    wanted = _wanted(10**7)
+    wanted = _base_spec(10**7)
     assert expected_bytes(wanted.data) > 10**14
     with (
         pytest.raises(UserError, match="too little disk for pgbench at scale 10000000"),
-        store.held(wanted, _never, Conduct()),
+        store.held(wanted, _never, RunContext()),
     ):
         pass
     assert [path.name for path in open_directory.iterdir()] == [f"{wanted.digest}.lock"]
@@ -243,7 +243,7 @@ def test_a_base_that_nobody_uses_gives_way_to_one_that_needs_the_room(open_direc
     with (
         locks.locked(open_directory / f"{used}.lock", waiting=lambda: None, shared=True),
         pytest.raises(UserError, match="too little disk") as refused,
-        store.held(_wanted(10**7), _never, Conduct()),
+        store.held(_base_spec(10**7), _never, RunContext()),
     ):
         pass
     left = {path.name for path in open_directory.iterdir() if path.is_dir()}
@@ -253,12 +253,12 @@ def test_a_base_that_nobody_uses_gives_way_to_one_that_needs_the_room(open_direc
 
 
 def test_a_draft_that_somebody_else_put_there_is_named_and_left(open_directory: Path) -> None:
-    draft = open_directory / f"{_wanted(1).digest}.draft"
+    draft = open_directory / f"{_base_spec(1).digest}.draft"
     draft.mkdir()
     (draft / "precious").touch()
     with (
         pytest.raises(UserError, match=rf"{draft.name} is in the way"),
-        BaseStore(open_directory).held(_wanted(1), _never, Conduct()),
+        BaseStore(open_directory).held(_base_spec(1), _never, RunContext()),
     ):
         pass
     assert (draft / "precious").exists()
@@ -309,7 +309,7 @@ def test_a_half_removed_base_is_still_known_as_one(
     open_directory: Path, monkeypatch: pytest.MonkeyPatch, allowed: int, is_marked: bool
 ) -> None:
     """Its removal ends before the first file goes, before the second, and so on."""
-    store, wanted = BaseStore(open_directory), _wanted(1)
+    store, wanted = BaseStore(open_directory), _base_spec(1)
     base = open_directory / wanted.digest
     for name in ("data/base", "tablespaces"):
         (base / name).mkdir(parents=True)
@@ -342,19 +342,19 @@ def test_a_cache_directory_that_others_may_write_is_refused(open_directory: Path
     open_directory.chmod(0o777)
     with (
         pytest.raises(UserError, match="may be written by others"),
-        BaseStore(open_directory).held(_wanted(1), _never, Conduct()),
+        BaseStore(open_directory).held(_base_spec(1), _never, RunContext()),
     ):
         pass
 
 
 def test_a_lock_is_of_one_program_and_waiting_can_be_given_up(tmp_path: Path) -> None:
-    conduct = Conduct()
-    conduct.stop()
+    run_context = RunContext()
+    run_context.stop()
     path = tmp_path / "lock"
     with locks.locked(path, waiting=lambda: None):
         with locks.tried(path) as is_held:
             assert not is_held
-        give_up = partial(conduct.pause, "waiting")
+        give_up = partial(run_context.pause, "waiting")
         with pytest.raises(StoppedError), locks.locked(path, waiting=give_up):
             pass
     with locks.tried(path) as is_held:

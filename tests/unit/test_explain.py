@@ -37,7 +37,7 @@ from pgstow.workspace import Workspace
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
-SHAPES = {shape.type: shape for shape in sold(PROFILE.layout.host, CATALOG)}
+CANDIDATES = {candidate.type: candidate for candidate in sold(PROFILE.layout.host, CATALOG)}
 MARGINS = Margins(free_space=0.3, headroom=0.2)
 HOSTILE = 'a"b\n\x1b[31m\u202e<script>[bold]' + "x" * 40
 
@@ -121,7 +121,7 @@ def test_a_fitted_name_fits(text: str, width: int) -> None:
 
 
 DENSITIES = st.floats(min_value=1e-4, max_value=1e5)
-TYPES = st.sampled_from(sorted(SHAPES))
+TYPES = st.sampled_from(sorted(CANDIDATES))
 
 
 @given(TYPES, TYPES, st.floats(min_value=0, max_value=1))
@@ -129,11 +129,11 @@ def test_at_the_break_even_density_two_types_cost_the_same(
     one: str, other: str, random: float
 ) -> None:
     mix = Access(1.0, random, 1 - random)
-    density = break_even(SHAPES[one], SHAPES[other], mix, MARGINS)
+    density = break_even(CANDIDATES[one], CANDIDATES[other], mix, MARGINS)
     if density is None:
         return
     at = mix.at_density(density)
-    here, there = (usd_month(SHAPES[name], at, MARGINS) for name in (one, other))
+    here, there = (usd_month(CANDIDATES[name], at, MARGINS) for name in (one, other))
     assert here == pytest.approx(there, rel=1e-6)
 
 
@@ -142,12 +142,12 @@ def test_without_a_break_even_density_one_type_is_never_dearer(
     one: str, other: str, low: float, high: float
 ) -> None:
     mix = Access(1.0, 1.0, 0.0)
-    if break_even(SHAPES[one], SHAPES[other], mix, MARGINS) is not None:
+    if break_even(CANDIDATES[one], CANDIDATES[other], mix, MARGINS) is not None:
         return
     signs = set()
     for density in (low, high):
         at = mix.at_density(density)
-        more = usd_month(SHAPES[one], at, MARGINS) - usd_month(SHAPES[other], at, MARGINS)
+        more = usd_month(CANDIDATES[one], at, MARGINS) - usd_month(CANDIDATES[other], at, MARGINS)
         if abs(more) > 1e-9:
             signs.add(more > 0)
     assert len(signs) <= 1
@@ -155,7 +155,7 @@ def test_without_a_break_even_density_one_type_is_never_dearer(
 
 def test_what_is_stored_alone_says_where_idle_data_are_cheapest() -> None:
     idle = Access(100.0, 0.0, 0.0)
-    price = {name: usd_month(shape, idle, MARGINS) for name, shape in SHAPES.items()}
+    price = {name: usd_month(candidate, idle, MARGINS) for name, candidate in CANDIDATES.items()}
     assert price["sc1"] == pytest.approx(100 / 0.7 * 0.015)
     assert price["gp3"] == pytest.approx(100 / 0.7 * 0.08)
 
@@ -163,7 +163,7 @@ def test_what_is_stored_alone_says_where_idle_data_are_cheapest() -> None:
 def test_a_busy_relation_buys_space_where_its_io_comes_with_it() -> None:
     """gp2 gives 3 IOPS for each GiB: 300 IOPS with a fifth kept free need 125 GiB."""
     busy = Access(10.0, 300.0, 0.0)
-    assert usd_month(SHAPES["gp2"], busy, MARGINS) == pytest.approx(125 * 0.10)
+    assert usd_month(CANDIDATES["gp2"], busy, MARGINS) == pytest.approx(125 * 0.10)
 
 
 def test_the_reasons_for_a_relation_hold_its_density_against_prices() -> None:

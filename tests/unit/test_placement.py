@@ -9,34 +9,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgstow.model import Volume
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.placement import (
     GIB,
     IOPS,
     USES,
     WAIT,
+    ItemClasses,
     Items,
-    Kinds,
     Missing,
-    Placed,
     PlacementProblem,
+    PlacementSolution,
     Series,
-    Singles,
+    SpecialItems,
     place,
 )
 from pgstow.planning.placement.problem import TIE_SHARE, TIE_USD
-from pgstow.planning.shapes import Shape
 from pgstow.units import GIB as GIB_BYTES
 from pgstow.units import Bytes
 
 _SIZES = [(10, 3), (8, 4), (7, 4), (5, 4), (9, 2), (6, 3)]
 
 
-def _check(problem: PlacementProblem, placed: Placed) -> None:
+def _check(problem: PlacementProblem, placed: PlacementSolution) -> None:
     """An answer keeps every limit, and costs at most what it says."""
     arithmetic = samples.cheapest(problem, samples.choice_of(placed))[0]
     assert arithmetic <= placed.usd_month * (1 + 1e-5) + 1e-4
     assert placed.bound_usd <= placed.usd_month
-    bought = {one.shape for one in placed.volumes}
+    bought = {one.candidate for one in placed.volumes}
     assert set(samples.choice_of(placed)[0].tolist()) <= bought
     assert len(bought) <= problem.max_volumes
 
@@ -49,7 +49,7 @@ def test_small_answers_are_the_best_of_all_assignments(seed: int) -> None:
     if np.isinf(best):
         assert placed is Missing.INFEASIBLE
         return
-    assert isinstance(placed, Placed)
+    assert isinstance(placed, PlacementSolution)
     _check(problem, placed)
     assert placed.usd_month == pytest.approx(best, rel=1e-5, abs=1e-4)
     assert placed.bound_usd <= best * (1 + 1e-6) + 1e-4
@@ -71,17 +71,17 @@ def test_the_relaxations_bound_is_at_most_the_optimum(seed: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1000, 100_000), st.integers(1, 6), st.integers(1, 4))
-def test_every_answer_is_feasible_and_bounded(seed: int, items: int, shapes: int) -> None:
-    problem = samples.problem(seed, items, shapes)
+def test_every_answer_is_feasible_and_bounded(seed: int, items: int, candidates: int) -> None:
+    problem = samples.problem(seed, items, candidates)
     best = samples.cheapest(problem, samples.every_choice(problem)).min()
     placed = place(problem, breaks_ties=False)
     assert (placed is Missing.INFEASIBLE) == np.isinf(best)
     assert placed is not Missing.NOT_FOUND
-    if isinstance(placed, Placed):
+    if isinstance(placed, PlacementSolution):
         _check(problem, placed)
         assert placed.usd_month == pytest.approx(best, rel=1e-5, abs=1e-4)
         tied = place(problem)
-        assert isinstance(tied, Placed)
+        assert isinstance(tied, PlacementSolution)
         _check(problem, tied)
         assert tied.usd_month <= best * (1 + TIE_SHARE) + TIE_USD + 1e-4
         assert tied.bound_usd <= best * (1 + 1e-6) + 1e-4
@@ -94,7 +94,7 @@ def test_what_costs_no_more_is_found_or_proved_not_to_be(seed: int, exact_max: i
     best = samples.cheapest(problem, samples.every_choice(problem)).min()
     for limit in (best - 1, best + 1, np.inf):
         found = place(problem, exact_max=exact_max, within_usd=limit)
-        if isinstance(found, Placed):
+        if isinstance(found, PlacementSolution):
             _check(problem, found)
             assert best - 1e-4 <= found.usd_month <= limit + 1e-6
         elif found is Missing.INFEASIBLE:
@@ -111,73 +111,75 @@ def test_many_items_stay_within_a_small_gap(seed: int) -> None:
     if isinstance(placed, Missing):
         assert problem.response_ms is not None
         slow = place(replace(problem, response_ms=problem.response_ms * 10))
-        assert isinstance(slow, Placed)
+        assert isinstance(slow, PlacementSolution)
         return
     _check(problem, placed)
     assert placed.usd_month <= placed.bound_usd * 1.001 + 0.5  # whole GiB are in no bound
 
 
-def test_a_group_of_shapes_is_used_once() -> None:
+def test_a_group_of_candidates_is_used_once() -> None:
     problem = samples.problem(3, 200, 4)
     problem = replace(problem, groups=((0, 1), (2, 3)), max_volumes=4, response_ms=None)
     placed = place(problem)
-    assert isinstance(placed, Placed)
-    bought = {one.shape for one in placed.volumes}
+    assert isinstance(placed, PlacementSolution)
+    bought = {one.candidate for one in placed.volumes}
     assert len(bought & {0, 1}) <= 1
     assert len(bought & {2, 3}) <= 1
 
 
-def _plain(demand: list[list[float]], shapes: tuple[Shape, ...]) -> PlacementProblem:
+def _plain(demand: list[list[float]], candidates: tuple[CandidateVolume, ...]) -> PlacementProblem:
     """Items of (GiB, reads/s, writes/s, sequential reads/s) with nothing else in the way."""
     return PlacementProblem(
-        shapes=shapes,
-        use_per_demand=samples.use_per_demand(shapes),
+        candidates=candidates,
+        use_per_demand=samples.use_per_demand(candidates),
         items=Items(np.array(demand), np.zeros(len(demand), dtype=np.int64)),
-        kinds=Kinds(np.ones((1, len(shapes)), dtype=bool), np.zeros((1, len(shapes)), dtype=bool)),
-        singles=Singles.none(len(shapes)),
+        kinds=ItemClasses(
+            np.ones((1, len(candidates)), dtype=bool), np.zeros((1, len(candidates)), dtype=bool)
+        ),
+        singles=SpecialItems.none(len(candidates)),
         free_space=0.0,
         headroom=0.0,
         response_ms=None,
         host_kiops=None,
         host_mibps=None,
-        max_volumes=len(shapes),
+        max_volumes=len(candidates),
     )
 
 
 def test_provisioned_iops_are_paid_over_what_is_included() -> None:
     placed = place(_plain([[500.0, 6000.0, 0.0, 0.0]], (samples.GP3,)))
-    assert isinstance(placed, Placed)
+    assert isinstance(placed, PlacementSolution)
     assert placed.usd_month == pytest.approx(500 * 0.08 + 3000 * 0.005, abs=1e-4)
 
 
 def test_waits_bound_the_choice() -> None:
     calm = _plain([[100.0, 4.0, 0.0, 0.0]], (samples.ST1, samples.IO2))
     cheap = place(calm)
-    assert isinstance(cheap, Placed) and cheap.item_shape.tolist() == [0]
+    assert isinstance(cheap, PlacementSolution) and cheap.item_candidate.tolist() == [0]
     quick = place(replace(calm, response_ms=0.02))  # 4 reads/s of 9 ms or of 0.25 ms
-    assert isinstance(quick, Placed) and quick.item_shape.tolist() == [1]
+    assert isinstance(quick, PlacementSolution) and quick.item_candidate.tolist() == [1]
     assert place(replace(calm, response_ms=0.0005)) is Missing.INFEASIBLE
 
 
 def test_the_instance_cap_binds_all_volumes_together() -> None:
     problem = _plain([[10.0, 2000.0, 0.0, 0.0]] * 2, (samples.GP3, samples.STRIPE))
-    assert isinstance(place(problem), Placed)
+    assert isinstance(place(problem), PlacementSolution)
     assert place(replace(problem, host_kiops=3.5)) is Missing.INFEASIBLE
 
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
 def test_what_is_to_be_alone_shares_with_nothing(exact_max: int) -> None:
-    shapes = (samples.GP3, samples.STRIPE)
+    candidates = (samples.GP3, samples.STRIPE)
     use = np.zeros((1, 2, USES))
     use[:, :, GIB] = 2.0
-    singles = Singles(use, np.ones((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
-    problem = replace(_plain([[10.0, 100.0, 0.0, 0.0]] * 3, shapes), singles=singles)
+    singles = SpecialItems(use, np.ones((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
+    problem = replace(_plain([[10.0, 100.0, 0.0, 0.0]] * 3, candidates), singles=singles)
     together = place(problem, exact_max=exact_max)
-    assert isinstance(together, Placed) and len(together.volumes) == 1
+    assert isinstance(together, PlacementSolution) and len(together.volumes) == 1
     apart = replace(problem, singles=replace(singles, alone=frozenset((0,))))
     placed = place(apart, exact_max=exact_max)
-    assert isinstance(placed, Placed)
-    assert int(placed.single_shape[0]) not in placed.item_shape.tolist()
+    assert isinstance(placed, PlacementSolution)
+    assert int(placed.special_candidate[0]) not in placed.item_candidate.tolist()
     assert len(placed.volumes) == 2
     assert placed.bound_usd >= together.usd_month - 1e-9
 
@@ -186,12 +188,12 @@ def test_what_is_to_be_alone_shares_with_nothing(exact_max: int) -> None:
 def test_a_series_agrees_with_each_of_its_problems_alone(seed: int) -> None:
     base = replace(samples.problem(seed, 400, 4), max_volumes=4, host_kiops=None, host_mibps=None)
     series = Series.of(base)
-    for pace in (1.0, 1.3, 0.6):
+    for load_factor in (1.0, 1.3, 0.6):
         use = base.singles.use.copy()
-        use[:, :, IOPS:WAIT] /= pace
-        paced = replace(base, pace=pace, singles=replace(base.singles, use=use))
-        alone = place(paced, gap=1e-3, exact_max=0)
-        found = series.place(paced, gap=1e-3, nodes_max=300)
+        use[:, :, IOPS:WAIT] /= load_factor
+        scaled = replace(base, load_factor=load_factor, singles=replace(base.singles, use=use))
+        alone = place(scaled, gap=1e-3, exact_max=0)
+        found = series.place(scaled, gap=1e-3, node_limit=300)
         assert isinstance(found, Missing) == isinstance(alone, Missing)
         if isinstance(found, Missing) or isinstance(alone, Missing):
             continue
@@ -201,12 +203,12 @@ def test_a_series_agrees_with_each_of_its_problems_alone(seed: int) -> None:
         assert alone.bound_usd <= found.usd_month * (1 + 1e-9)
 
 
-def test_twice_the_pace_is_twice_the_demand() -> None:
+def test_twice_the_load_factor_is_twice_the_demand() -> None:
     once = _plain([[500.0, 6000.0, 0.0, 0.0]], (samples.GP3,))
     twice = _plain([[500.0, 12_000.0, 0.0, 0.0]], (samples.GP3,))
-    paced, plain = place(replace(once, pace=2.0)), place(twice)
-    assert isinstance(paced, Placed) and isinstance(plain, Placed)
-    assert paced.usd_month == pytest.approx(plain.usd_month)
+    scaled, plain = place(replace(once, load_factor=2.0)), place(twice)
+    assert isinstance(scaled, PlacementSolution) and isinstance(plain, PlacementSolution)
+    assert scaled.usd_month == pytest.approx(plain.usd_month)
 
 
 def test_out_of_time_is_not_infeasible() -> None:
@@ -217,7 +219,7 @@ def test_out_of_time_is_not_infeasible() -> None:
 _HOME = Volume("home", "gp3", Bytes(GIB_BYTES), "/data")
 
 
-def _small(gib: int) -> Shape:
+def _small(gib: int) -> CandidateVolume:
     """A gp3 that is sold to so many GiB."""
     rules = replace(samples.GP3.rules, max_bytes=Bytes(gib * GIB_BYTES))
     return replace(samples.GP3, rules=rules)
@@ -230,11 +232,11 @@ def test_what_breaks_ties_is_in_no_price_and_no_bound(exact_max: int) -> None:
     away = np.array([[False, True, True]])
     problem = replace(problem, kinds=replace(problem.kinds, away=away))
     placed = place(problem, exact_max=exact_max)
-    assert isinstance(placed, Placed)
+    assert isinstance(placed, PlacementSolution)
     # 9,000 GiB that move and one volume would add 1.81 dollars
     assert placed.usd_month == pytest.approx(9000 * 0.08, abs=0.15)
     assert placed.bound_usd == pytest.approx(9000 * 0.08, abs=0.15)
-    assert sum(one.shape > 0 for one in placed.volumes) == 1  # one new one, for the same price
+    assert sum(one.candidate > 0 for one in placed.volumes) == 1  # one new one, for the same price
 
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
@@ -243,8 +245,8 @@ def test_of_equal_prices_nothing_moves(exact_max: int) -> None:
     problem = _plain([[300.0, 10.0, 0.0, 0.0]] * 3, (samples.GP3, home))
     problem = replace(problem, kinds=replace(problem.kinds, away=np.array([[True, False]])))
     placed = place(problem, exact_max=exact_max)
-    assert isinstance(placed, Placed)
-    assert placed.item_shape.tolist() == [1, 1, 1]
+    assert isinstance(placed, PlacementSolution)
+    assert placed.item_candidate.tolist() == [1, 1, 1]
     assert placed.usd_month == pytest.approx(900 * 0.08)
 
 

@@ -12,70 +12,70 @@ from pgstow.planning.placement.repair import repaired
 def _given(seed: int) -> tuple[PlacementProblem, Floats, Ints]:
     problem = samples.problem(seed, 300, 4)
     prices = np.zeros((4, USES))
-    prices[:, GIB] = [shape.usd_per_gib for shape in problem.shapes]
-    prices[:, IOPS] = [1000 * shape.usd_per_iops for shape in problem.shapes]
+    prices[:, GIB] = [candidate.usd_per_gib for candidate in problem.candidates]
+    prices[:, IOPS] = [1000 * candidate.usd_per_iops for candidate in problem.candidates]
     allowed = problem.kinds.allowed[problem.items.kind]
     random = np.random.default_rng(seed)
-    shape = np.array([random.choice(np.nonzero(row)[0]) for row in allowed])
-    return problem, prices, shape
+    candidate = np.array([random.choice(np.nonzero(row)[0]) for row in allowed])
+    return problem, prices, candidate
 
 
-def _waits(problem: PlacementProblem, shape: Ints) -> float:
+def _waits(problem: PlacementProblem, candidate: Ints) -> float:
     wait = problem.items.demand @ problem.use_per_demand[:, WAIT].T
-    return float(wait[np.arange(len(shape)), shape].sum())
+    return float(wait[np.arange(len(candidate)), candidate].sum())
 
 
-def _moved(problem: PlacementProblem, prices: Floats, shape: Ints, left_ms: float) -> Ints:
+def _moved(problem: PlacementProblem, prices: Floats, candidate: Ints, left_ms: float) -> Ints:
     return repaired(
         problem,
         problem.items.demand,
         problem.items.kind,
-        shape,
+        candidate,
         allowed=problem.kinds.allowed,
         prices=prices,
         left_ms=left_ms,
     )
 
 
-def _cost(problem: PlacementProblem, prices: Floats, shape: Ints) -> float:
+def _cost(problem: PlacementProblem, prices: Floats, candidate: Ints) -> float:
     uses = np.einsum("cuk,ik->icu", problem.use_per_demand, problem.items.demand)
-    own = (uses[np.arange(len(shape)), shape] * prices[shape]).sum(axis=1)
+    own = (uses[np.arange(len(candidate)), candidate] * prices[candidate]).sum(axis=1)
     return float(own.sum())
 
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("share", [0.7, 0.95, 1.0, 1.2])
 def test_waits_fit_and_everything_lies_where_it_may(seed: int, share: float) -> None:
-    problem, prices, shape = _given(seed)
-    before = _waits(problem, shape)
+    problem, prices, candidate = _given(seed)
+    before = _waits(problem, candidate)
     wait = problem.items.demand @ problem.use_per_demand[:, WAIT].T
     may = problem.kinds.allowed[problem.items.kind]
     limit = max(share * before, float(np.where(may, wait, np.inf).min(axis=1).sum()))
-    found = _moved(problem, prices, shape, limit - before)
+    found = _moved(problem, prices, candidate, limit - before)
     assert may[np.arange(len(found)), found].all()
     assert _waits(problem, found) <= limit * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_fits_never_gets_dearer(seed: int) -> None:
-    problem, prices, shape = _given(seed)
-    found = _moved(problem, prices, shape, 0.0)
-    assert _cost(problem, prices, found) <= _cost(problem, prices, shape) + 1e-9
-    more = _moved(problem, prices, shape, 1e9)
+    problem, prices, candidate = _given(seed)
+    found = _moved(problem, prices, candidate, 0.0)
+    assert _cost(problem, prices, found) <= _cost(problem, prices, candidate) + 1e-9
+    more = _moved(problem, prices, candidate, 1e9)
     assert _cost(problem, prices, more) <= _cost(problem, prices, found) + 1e-9
 
 
 def test_what_cannot_be_quicker_stays_as_quick_as_it_can_be() -> None:
-    problem, prices, shape = _given(1)
+    problem, prices, candidate = _given(1)
     wait = problem.items.demand @ problem.use_per_demand[:, WAIT].T
     may = problem.kinds.allowed[problem.items.kind]
     least = float(np.where(may, wait, np.inf).min(axis=1).sum())
-    found = _moved(problem, prices, shape, -1e9)
+    found = _moved(problem, prices, candidate, -1e9)
     assert _waits(problem, found) == pytest.approx(least)
 
 
 def test_the_items_given_are_not_changed() -> None:
-    problem, prices, shape = _given(2)
-    before = shape.copy()
-    _moved(problem, prices, shape, -1.0)
-    assert (shape == before).all()
+    problem, prices, candidate = _given(2)
+    before = candidate.copy()
+    _moved(problem, prices, candidate, -1.0)
+    assert (candidate == before).all()

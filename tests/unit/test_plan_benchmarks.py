@@ -30,7 +30,7 @@ def test_small_plans_are_the_cheapest_of_all_arrangements(monkeypatch: pytest.Mo
     assert sum(case.least_usd is not None for case in cases) >= 3
 
 
-def test_a_dearer_plan_or_a_bound_too_high_is_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_costlier_plan_or_a_bound_too_high_is_not_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = program("plan_quality", monkeypatch)
     good = benchmark.Small(1, 4, ("gp3",), 16, 10.0, 10.0, 9.9)
     assert good.is_equal

@@ -21,7 +21,7 @@ def idle(tps: float = 0.05) -> Profile:
 
 
 def codes(profile: Profile, tps: float | None = None) -> set[str]:
-    found = evidence(profile, tps_wanted=tps)
+    found = evidence(profile, target_tps=tps)
     assert all(one.remedy and "\n" not in one.message for one in found)
     return {one.code for one in found}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pgstow import catalog, planning
 from pgstow.model import Goal, HostSpec, InfeasibleError, Layout, Plan, Profile, UserError, Volume
-from pgstow.planning.instances import Offer, instance_warnings, is_arm, worth_trying
+from pgstow.planning.instances import Offer, instance_warnings, is_arm, undominated
 from pgstow.units import GIB, Bytes
 
 CATALOG = catalog.load()
@@ -143,20 +143,20 @@ MACHINES = st.builds(
 def test_what_is_left_out_could_not_have_been_better(
     offers: list[tuple[Machine, float]],
 ) -> None:
-    kept = worth_trying(offers, "r6i.large", 16 * GIB)
+    kept = undominated(offers, "r6i.large", 16 * GIB)
     assert [one.usd_month for one in kept] == sorted(one.usd_month for one in kept)
     for machine, usd in offers:
         is_known = machine.baseline_iops is not None
         if is_known and not is_arm(machine.name) and machine.memory_bytes >= 16 * GIB:
-            assert any(one.beats(Offer(machine, usd)) for one in kept)
+            assert any(one.dominates(Offer(machine, usd)) for one in kept)
         else:
             assert all(one.machine is not machine for one in kept)
 
 
 def test_machines_with_cpu_credits_are_not_chosen() -> None:
     burstable = Machine("t3.2xlarge", 8, Bytes(32 * GIB))
-    assert worth_trying([(burstable, 1.0)], "r6i.large", None) == ()
-    assert len(worth_trying([(burstable, 1.0)], "t3.2xlarge", None)) == 1
+    assert undominated([(burstable, 1.0)], "r6i.large", None) == ()
+    assert len(undominated([(burstable, 1.0)], "t3.2xlarge", None)) == 1
 
 
 def test_another_architecture_is_warned_of() -> None:

@@ -21,7 +21,7 @@ from pgstow.model import (
     Rate,
 )
 from pgstow.planning import search
-from pgstow.planning.placement import Missing, Placed, PlacementProblem
+from pgstow.planning.placement import Missing, PlacementProblem, PlacementSolution
 from pgstow.planning.planner import case_of
 from pgstow.planning.search import Found, Planner, cheapest
 from pgstow.units import MIB, Bytes
@@ -199,7 +199,7 @@ def test_what_lies_on_a_volume_adds_up_to_its_load(name: str) -> None:
 class Slow:
     """A solver that always runs out of time."""
 
-    def __call__(self, problem: PlacementProblem, **_: object) -> Placed | Missing:
+    def __call__(self, problem: PlacementProblem, **_: object) -> PlacementSolution | Missing:
         return Missing.NOT_FOUND
 
 
@@ -262,7 +262,7 @@ def test_what_was_found_with_nothing_moved_is_kept_where_the_rest_was_out_of_tim
     planner = case_of(PROFILES["reads"], goal, CATALOG).planner()
     real = planner.place
 
-    def in_time(problem: PlacementProblem, **asked: bool) -> Placed | Missing:
+    def in_time(problem: PlacementProblem, **asked: bool) -> PlacementSolution | Missing:
         return real(problem, **asked) if problem.max_move_gib == 0 else Missing.NOT_FOUND
 
     found = cheapest(replace(planner, place=in_time), goal.tps or 0.0)

@@ -16,9 +16,9 @@ from pgstow.model import (
     UserError,
     Volume,
 )
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.managed import managed_candidates
 from pgstow.planning.pins import Pins
-from pgstow.planning.shapes import Shape
 from pgstow.units import GIB, MIB, Bytes, Iops
 
 CATALOG = catalog.load()
@@ -39,20 +39,20 @@ def plan(profile: Profile, goal: Goal) -> Plan:
     return found
 
 
-def shapes(gib: int, goal: Goal | None = None) -> dict[str, Shape]:
+def candidates(gib: int, goal: Goal | None = None) -> dict[str, CandidateVolume]:
     layout = managed(gib).layout
     every = managed_candidates(layout, goal or Goal(), CATALOG, NO_PINS)
-    return {shape.key: shape for shape in every}
+    return {candidate.key: candidate for candidate in every}
 
 
 def test_nothing_is_striped_by_hand_or_bought_beside_the_data() -> None:
-    for shape in shapes(200).values():
-        assert shape.stripes == 1
-        assert shape.existing is not None or shape.is_for_wal
+    for candidate in candidates(200).values():
+        assert candidate.stripes == 1
+        assert candidate.existing is not None or candidate.is_for_wal
 
 
 def test_a_small_volume_may_stay_small_or_become_striped() -> None:
-    found = shapes(200)
+    found = candidates(200)
     small, large = found["data:rds-gp3"], found["data:rds-gp3, striped"]
     assert (small.rules.most_iops(399 * GIB), small.max_gib) == (3000, 399)
     assert not small.is_iops_provisioned
@@ -62,8 +62,8 @@ def test_a_small_volume_may_stay_small_or_become_striped() -> None:
 
 
 def test_a_large_volume_is_striped_already() -> None:
-    assert "data:rds-gp3" not in shapes(500)
-    assert shapes(500)["data:rds-gp3, striped"].min_gib == 500
+    assert "data:rds-gp3" not in candidates(500)
+    assert candidates(500)["data:rds-gp3, striped"].min_gib == 500
 
 
 def test_a_load_over_a_small_volumes_iops_takes_it_to_400_gib() -> None:

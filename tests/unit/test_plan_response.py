@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pgstow import catalog, planning
 from pgstow.model import Goal, HostTraffic, Profile, Rate
 from pgstow.planning.needs import response_budget_us
-from pgstow.planning.placement import Placed
+from pgstow.planning.placement import PlacementSolution
 from pgstow.planning.planner import case_of
 from pgstow.planning.search import Tightening, waiting_ms
 from pgstow.prediction import workload_of
@@ -60,17 +60,19 @@ def seen(
 
 
 def row_of_the_present(profile: Profile) -> tuple[float, float]:
-    """What the present layout waits in the programme, and what it may where the simulator got."""
+    """What the present layout waits in the model, and what it may where the simulator got."""
     planner = case_of(profile, Goal(headroom=0.0), CATALOG).planner()
     reached = planner.check(planner.base).performance.tps
     problem = planner.problem(reached, Tightening())
     assert problem is not None and problem.response_ms is not None
     (here,) = [
-        c for c, s in enumerate(problem.shapes) if s.key == f"data:{planner.base.volumes[0].type}"
+        c
+        for c, s in enumerate(problem.candidates)
+        if s.key == f"data:{planner.base.volumes[0].type}"
     ]
-    placed = Placed(
-        item_shape=np.full(problem.items.count, here),
-        single_shape=np.full(problem.singles.count, here),
+    placed = PlacementSolution(
+        item_candidate=np.full(problem.items.count, here),
+        special_candidate=np.full(problem.singles.count, here),
         volumes=(),
         usd_month=0.0,
         bound_usd=0.0,

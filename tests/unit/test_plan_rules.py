@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from placement_samples import cheapest, choice_of, problem, shape
+from placement_samples import candidate, cheapest, choice_of, problem
 
 from pgstow import catalog, planning
 from pgstow.model import (
@@ -23,9 +23,15 @@ from pgstow.model import (
     UserError,
     Volume,
 )
-from pgstow.planning.candidates import candidates, failure_rate
+from pgstow.planning.candidates import candidate_volumes, failure_rate
 from pgstow.planning.needs import wal_needs
-from pgstow.planning.placement import Kinds, Missing, Placed, PlacementProblem, moved_gib
+from pgstow.planning.placement import (
+    ItemClasses,
+    Missing,
+    PlacementProblem,
+    PlacementSolution,
+    moved_gib,
+)
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.placement.solver import place
 from pgstow.prediction import HostOverhead, workload_of
@@ -99,8 +105,8 @@ def test_an_instances_own_disk_stays_what_it_is() -> None:
     (before,) = [v for v in seen.layout.volumes if v.name == "scratch"]
     after = [v for v in plan(seen, FOUR_TIMES).layout.volumes if v.name == "scratch"]
     assert after in ([], [before])
-    shapes = candidates(seen.layout, FOUR_TIMES, CATALOG)
-    names = {one.type for one in shapes if one.existing == before}
+    candidates = candidate_volumes(seen.layout, FOUR_TIMES, CATALOG)
+    names = {one.type for one in candidates if one.existing == before}
     assert names == {"instance-store"}
 
 
@@ -216,12 +222,12 @@ def test_one_volume_is_changed_in_place() -> None:
 
 
 def movable(seed: int, items: int) -> PlacementProblem:
-    """A placement problem whose items all lie on the first shape now, and may stay there."""
+    """A placement problem whose items all lie on the first candidate now, and may stay there."""
     whole = problem(seed, items, 4)
     count = whole.kinds.allowed.shape
     away = np.ones(count, dtype=bool)
     away[:, 0] = False
-    kinds = Kinds(whole.kinds.allowed | ~away, away)
+    kinds = ItemClasses(whole.kinds.allowed | ~away, away)
     return replace(whole, kinds=kinds, response_ms=None)
 
 
@@ -242,15 +248,15 @@ def test_a_limit_on_moves_is_kept_at_a_price(seed: int, share: float) -> None:
 
 # seed 7 is stopped at the longest that the whole may take
 @pytest.mark.parametrize("seed", [4, pytest.param(7, marks=pytest.mark.nightly)])
-def test_a_price_on_moving_finds_nearly_what_the_whole_programme_does(seed: int) -> None:
+def test_a_price_on_moving_finds_nearly_what_the_whole_model_does(seed: int) -> None:
     whole = movable(seed, 700)
     free = place(whole)
-    assert isinstance(free, Placed)
+    assert isinstance(free, PlacementSolution)
     limit = 0.3 * moved_gib(whole, free)
     assert limit > 0
     limited = replace(whole, max_move_gib=limit)
     found, best = place_within(limited), place(limited, exact_max=10**9)
-    assert isinstance(found, Placed) and isinstance(best, Placed)
+    assert isinstance(found, PlacementSolution) and isinstance(best, PlacementSolution)
     assert moved_gib(limited, found) <= limit * (1 + 1e-6)
     assert found.bound_usd <= best.usd_month * (1 + 1e-6)
     assert best.bound_usd * (1 - 1e-6) <= found.usd_month <= 1.005 * best.usd_month
@@ -259,10 +265,10 @@ def test_a_price_on_moving_finds_nearly_what_the_whole_programme_does(seed: int)
 
 
 def test_a_slow_host_leaves_less_time_to_wait_for_flushes() -> None:
-    """What the host adds to a flush is in the programme's own count of waits, so in its bound."""
+    """What the host adds to a flush is in the model's own count of waits, so in its bound."""
     profile = content_platform.profile()
     work = workload_of(profile)
-    plain = shape("gp3", "gp3", read_us=1000.0, write_us=1000.0)
+    plain = candidate("gp3", "gp3", read_us=1000.0, write_us=1000.0)
     slow = plain.on(HostOverhead(read_us=50.0, wal_sync_us=300.0, handover_us=200.0))
     # A median of 983.7 and a p99 of 1,500 are both 50 later: their mean is by a little less.
     assert slow.read_us == pytest.approx(1049.48, abs=0.01)

@@ -11,7 +11,7 @@ from pgstow import catalog, planning
 from pgstow.cli.plan_frontier import frontier_table, knee_lines
 from pgstow.model import Goal, HostSpec, InfeasibleError
 from pgstow.planning import Frontier, FrontierPoint
-from pgstow.planning.frontier import _Curve, _Met, _without_luck, knee_of
+from pgstow.planning.frontier import _Curve, _Met, _monotone, knee_of
 from pgstow.planning.planner import case_of
 from pgstow.prediction import predict
 
@@ -54,7 +54,7 @@ def test_a_point_on_a_faster_ones_layout_has_the_latency_of_that_layout() -> Non
     slow, fast = own.at(0.5 * content_platform.TPS), own.at(3 * content_platform.TPS)
     assert isinstance(slow, _Met) and isinstance(fast, _Met)
     dear = replace(slow, point=replace(slow.point, usd_month=fast.point.usd_month + 1))
-    found, same = _without_luck(own, [dear, fast])
+    found, same = _monotone(own, [dear, fast])
     assert same == fast
     assert found.point.usd_month == fast.point.usd_month
     assert found.layout == fast.layout != slow.layout

@@ -26,7 +26,7 @@ from pgstow.planning.settings import (
     settings,
     with_settings,
 )
-from pgstow.planning.wal import wal_bytes_wanted
+from pgstow.planning.wal import required_wal_bytes
 from pgstow.units import GIB, MIB, Bytes, Iops
 
 CATALOG = catalog.load()
@@ -161,7 +161,7 @@ def test_max_wal_size_lets_checkpoints_come_by_the_clock() -> None:
     assert value is not None
     # PostgreSQL begins a checkpoint after max_wal_size / (1 + target) of WAL
     assert value / 1.9 >= rate * 300
-    assert value == wal_bytes_wanted(rate, 300)
+    assert value == required_wal_bytes(rate, 300)
     assert (None, "max_wal_size") not in found(busy_wal(profile(max_wal_size="64GB"), 10 * MIB))
     assert (None, "max_wal_size") not in found(busy_wal(profile(), 0.1 * MIB))
 

@@ -137,7 +137,7 @@ def test_a_write_of_a_disk_that_writes_slower_counts_for_more() -> None:
     found = verification.measurement(
         samples.profile(), layout, Price(None), devices={volume.name: slower}
     )
-    assert slower.write_weight == 2.0
+    assert slower.write_cost_ratio == 2.0
     (load,), (before,) = found.volumes, measured().volumes
     assert load.utilisation - before.utilisation == pytest.approx(load.writes / 3000)
 

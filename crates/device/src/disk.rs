@@ -15,7 +15,7 @@ pub struct Disk {
     track_seek_ns: f64,
     /// What a seek over the whole disk takes beyond one to the next track.
     stroke_ns: f64,
-    turn_ns: f64,
+    rotation_ns: f64,
     ns_per_byte: f64,
     size_bytes: f64,
     is_serial: bool,
@@ -29,7 +29,7 @@ impl Disk {
         Self {
             track_seek_ns: config.track_seek_us * 1e3,
             stroke_ns: (config.mean_seek_us - config.track_seek_us) * 1e3 / MEAN_ROOT_DISTANCE,
-            turn_ns: config.turn_us * 1e3,
+            rotation_ns: config.turn_us * 1e3,
             ns_per_byte: 1e9 / config.bytes_per_second,
             size_bytes: size_bytes as f64,
             is_serial: config.is_serial,
@@ -59,7 +59,7 @@ impl Disk {
         if offset != self.head {
             let distance = offset.abs_diff(self.head) as f64 / self.size_bytes;
             service_ns += self.track_seek_ns + self.stroke_ns * distance.min(1.0).sqrt();
-            service_ns += self.turn_ns * uniform(random);
+            service_ns += self.rotation_ns * uniform(random);
         }
         self.head = offset + length;
         if !self.is_serial {

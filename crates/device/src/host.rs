@@ -76,12 +76,12 @@ impl HostCap {
     }
 
     /// Neither gives nor takes burst credits from `from_ns` to `until_ns`.
-    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+    pub fn freeze(&mut self, from_ns: f64, until_ns: f64) {
         for limit in [&mut self.operations, &mut self.bytes]
             .into_iter()
             .flatten()
         {
-            limit.stand_still(from_ns, until_ns);
+            limit.freeze(from_ns, until_ns);
         }
     }
 

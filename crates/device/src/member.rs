@@ -142,15 +142,15 @@ impl Member {
 
     /// Lets the time from `from_ns` to `until_ns` change neither credits nor what came from a
     /// snapshot.
-    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+    pub fn freeze(&mut self, from_ns: f64, until_ns: f64) {
         for limit in [&mut self.operations, &mut self.bytes]
             .into_iter()
             .flatten()
         {
-            limit.stand_still(from_ns, until_ns);
+            limit.freeze(from_ns, until_ns);
         }
         if let Some(restored) = &mut self.restored {
-            restored.stand_still(from_ns, until_ns);
+            restored.freeze(from_ns, until_ns);
         }
     }
 

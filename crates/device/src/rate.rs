@@ -85,7 +85,7 @@ impl RateLimit {
 
     /// Leaves the balance at `until_ns` what it was at `from_ns`; of a debt goes what was let start
     /// meanwhile.
-    fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+    fn freeze(&mut self, from_ns: f64, until_ns: f64) {
         let shifted_ns = self.scheduled_ns.max(from_ns) + (until_ns - from_ns);
         let empty_ns = until_ns + self.tolerance_ns;
         self.scheduled_ns = self.scheduled_ns.max(shifted_ns.min(empty_ns));
@@ -254,9 +254,9 @@ impl BurstLimit {
     }
 
     /// Neither gives nor takes credits from `from_ns` to `until_ns`.
-    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+    pub fn freeze(&mut self, from_ns: f64, until_ns: f64) {
         if let Some(credits) = &mut self.credits {
-            credits.stand_still(from_ns, until_ns);
+            credits.freeze(from_ns, until_ns);
         }
     }
 

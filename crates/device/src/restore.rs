@@ -103,7 +103,7 @@ impl Restore {
     }
 
     /// Brings nothing by itself from `from_ns` to `until_ns`.
-    pub fn stand_still(&mut self, from_ns: f64, until_ns: f64) {
+    pub fn freeze(&mut self, from_ns: f64, until_ns: f64) {
         self.began_ns += until_ns - from_ns;
     }
 

@@ -236,7 +236,7 @@ impl Volume {
     pub fn set_config(&mut self, now_ns: u64, config: &DeviceConfig) -> Result<(), ConfigError> {
         config.check()?;
         self.config.check_change(config)?;
-        self.stand_still(now_ns);
+        self.freeze(now_ns);
         for member in &mut self.members {
             member.set_config(&config.member, config.member_bytes(), now_ns as f64);
         }
@@ -255,7 +255,7 @@ impl Volume {
     ) -> Result<(), ConfigError> {
         config.check()?;
         self.config.check_change(config)?;
-        self.stand_still(now_ns);
+        self.freeze(now_ns);
         let source = self.config.member.clone();
         self.modifications
             .begin(&config.name, source, now_ns, optimising_ns)?;
@@ -295,7 +295,7 @@ impl Volume {
     /// Credits and what comes from a snapshot stand still meanwhile: a measurement begins with what
     /// there was before the loading.
     pub fn set_unlimited(&mut self, now_ns: u64, unlimited: bool) {
-        self.stand_still(now_ns);
+        self.freeze(now_ns);
         if unlimited != self.is_unlimited() {
             self.unlimited_since_ns = unlimited.then_some(now_ns);
         }
@@ -306,13 +306,13 @@ impl Volume {
     }
 
     /// Takes the time without limits up to `now_ns` out of the volume's own.
-    fn stand_still(&mut self, now_ns: u64) {
+    fn freeze(&mut self, now_ns: u64) {
         let Some(since_ns) = self.unlimited_since_ns else {
             return;
         };
         let now_ns = now_ns.max(since_ns);
         for member in &mut self.members {
-            member.stand_still(since_ns as f64, now_ns as f64);
+            member.freeze(since_ns as f64, now_ns as f64);
         }
         self.unlimited_since_ns = Some(now_ns);
     }
@@ -333,7 +333,7 @@ impl Volume {
 
     /// Fills every member's bucket to a fraction of it; false for a volume without credits.
     pub fn set_credits(&mut self, now_ns: u64, fraction: f64) -> bool {
-        self.stand_still(now_ns);
+        self.freeze(now_ns);
         let mut found = false;
         for member in &mut self.members {
             found |= member.set_credits(now_ns as f64, fraction);

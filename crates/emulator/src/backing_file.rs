@@ -56,7 +56,7 @@ impl BackingFile {
         }
         let (file, is_direct) = open(&order.path, !exists).map_err(|e| failed("cannot open", e))?;
         let opened = Self::prepare(file, is_direct, order).map_err(|error| match error {
-            Refusal::Said(message) => format!("file {name:?}: {message}"),
+            Refusal::Message(message) => format!("file {name:?}: {message}"),
             Refusal::Failed(error) => failed("cannot be used", error),
         });
         if opened.is_err() && !exists {
@@ -68,14 +68,14 @@ impl BackingFile {
     fn prepare(file: File, is_direct: bool, order: &FileOrder) -> Result<Opened, Refusal> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(Refusal::Said("it is no ordinary file".into()));
+            return Err(Refusal::Message("it is no ordinary file".into()));
         }
         lock(&file)?;
         // A volume whose last sectors are no whole page may have had them written as one.
         let longest = order.size_bytes.next_multiple_of(PAGE_BYTES);
         if metadata.len() > longest {
             let (has, wanted) = (metadata.len(), order.size_bytes);
-            return Err(Refusal::Said(format!(
+            return Err(Refusal::Message(format!(
                 "it has {has} bytes, more than the volume's {wanted}: add a volume of its size"
             )));
         }
@@ -236,7 +236,7 @@ impl Window {
 }
 
 enum Refusal {
-    Said(String),
+    Message(String),
     Failed(io::Error),
 }
 
@@ -273,7 +273,7 @@ fn lock(file: &File) -> Result<(), Refusal> {
     // SAFETY: an open descriptor.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
         0 => Ok(()),
-        _ => Err(Refusal::Said("another volume uses it".into())),
+        _ => Err(Refusal::Message("another volume uses it".into())),
     }
 }
 

@@ -11,12 +11,12 @@ use crate::jobs::{Finished, Job, Output, Task, Work};
 use crate::pages::{PAGE_BYTES, PageMap};
 use crate::pending::{Kind, Pending};
 use crate::undo::{UndoLog, Undoing};
-use crate::workers::Giver;
+use crate::workers::JobSender;
 
 /// Numbers of jobs that are for no request. The kernel counts its requests up from zero.
 const OWN_JOBS: u64 = 1 << 63;
 
-pub type FileGiver = Giver<Task, Finished>;
+pub type FileGiver = JobSender<Task, Finished>;
 
 pub struct FileData {
     file: Arc<BackingFile>,
@@ -43,7 +43,7 @@ enum Progress {
 }
 
 /// What a request whose time has come is answered with.
-pub enum Settled {
+pub enum Completion {
     NotYet,
     Data(Option<Window>),
     Failed(i32),
@@ -134,19 +134,19 @@ impl FileData {
     }
 
     /// What to answer a request with whose time has come; it is asked again when it is done.
-    pub fn settle(&mut self, pending: &Pending) -> Settled {
+    pub fn poll(&mut self, pending: &Pending) -> Completion {
         if let Kind::Failed(_) = pending.kind {
             self.requests.remove(&pending.unique);
-            return Settled::Data(None);
+            return Completion::Data(None);
         }
         match self.requests.remove(&pending.unique) {
-            None => Settled::Data(None),
-            Some(Progress::Done(Ok(data))) => Settled::Data(data),
-            Some(Progress::Done(Err(error))) => Settled::Failed(error),
+            None => Completion::Data(None),
+            Some(Progress::Done(Ok(data))) => Completion::Data(data),
+            Some(Progress::Done(Err(error))) => Completion::Failed(error),
             Some(Progress::Busy | Progress::Due(_)) => {
                 self.requests
                     .insert(pending.unique, Progress::Due(*pending));
-                Settled::NotYet
+                Completion::NotYet
             }
         }
     }

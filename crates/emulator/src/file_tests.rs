@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::backing::{Data, Freed};
 use crate::fault_order::{Fault, Order};
-use crate::file_data::Settled;
+use crate::file_data::Completion;
 use crate::filesystem::{self, Outcome};
 use crate::guard::MemoryGuard;
 use crate::jobs::Finished;
@@ -23,9 +23,9 @@ use crate::wire::{Envelope, Request};
 const SIZE: u64 = 40 * 4096 + 512;
 
 /// A path of this test's own, removed at the end.
-struct Place(PathBuf);
+struct TestFile(PathBuf);
 
-impl Place {
+impl TestFile {
     fn new() -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    fn add_file(&mut self, name: &str, place: &Place, keep: bool) -> Result<(), String> {
+    fn add_file(&mut self, name: &str, place: &TestFile, keep: bool) -> Result<(), String> {
         let mut device = device(name);
         device.size_bytes = SIZE;
         self.store.open(&device, (place.0.clone(), keep))?;
@@ -129,10 +129,10 @@ impl Run {
         let volume = self.store.get_mut(pending.node).unwrap();
         let mut data = None;
         match &mut volume.data {
-            Data::File(file) => match file.settle(&pending) {
-                Settled::NotYet => panic!("workers have done everything"),
-                Settled::Data(window) => data = window.map(|window| window.data().to_vec()),
-                Settled::Failed(error) => return Err(error),
+            Data::File(file) => match file.poll(&pending) {
+                Completion::NotYet => panic!("workers have done everything"),
+                Completion::Data(window) => data = window.map(|window| window.data().to_vec()),
+                Completion::Failed(error) => return Err(error),
             },
             Data::Memory(memory) => {
                 if let Kind::Read { offset, length } = pending.kind {
@@ -256,7 +256,7 @@ proptest! {
     fn a_file_does_as_memory_does(
         steps in prop::collection::vec(step(), 1..40), loss in loss(), seed: u64
     ) {
-        let place = Place::new();
+        let place = TestFile::new();
         let mut run = Run::new();
         run.add_memory("memory");
         run.add_file("file", &place, false).unwrap();
@@ -298,7 +298,7 @@ proptest! {
 
 #[test]
 fn a_file_is_thin_and_goes_with_its_volume_unless_it_is_kept() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut run = Run::new();
     run.add_file("data", &place, true).unwrap();
     run.write("data", 8192, &[7; 5000]);
@@ -323,19 +323,19 @@ fn a_file_is_thin_and_goes_with_its_volume_unless_it_is_kept() {
 
 #[test]
 fn what_cannot_be_a_volume_is_refused_in_one_line_and_left_alone() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut run = Run::new();
     fs::write(&place.0, vec![1; SIZE as usize + 4096]).unwrap();
     let refused = run.add_file("data", &place, true).unwrap_err();
     assert!(refused.contains("more than the volume's"), "{refused}");
     assert_eq!(fs::metadata(&place.0).unwrap().len(), SIZE + 4096);
-    let nowhere = Place(place.0.join("below"));
+    let nowhere = TestFile(place.0.join("below"));
     let refused = run.add_file("data", &nowhere, false).unwrap_err();
     assert!(refused.contains("cannot open"), "{refused}");
-    let relative = Place("relative".into());
+    let relative = TestFile("relative".into());
     let refused = run.add_file("data", &relative, false).unwrap_err();
     assert!(refused.contains("absolute"), "{refused}");
-    let device = Place("/dev/null".into());
+    let device = TestFile("/dev/null".into());
     let refused = run.add_file("data", &device, true).unwrap_err();
     assert!(!refused.contains('\n'), "{refused}");
     std::mem::forget(device);
@@ -343,7 +343,7 @@ fn what_cannot_be_a_volume_is_refused_in_one_line_and_left_alone() {
 
 #[test]
 fn after_the_power_is_back_everything_waits_for_what_is_taken_back() {
-    let place = Place::new();
+    let place = TestFile::new();
     let mut run = Run::new();
     run.add_file("data", &place, false).unwrap();
     run.write("data", 0, &[1; 8192]);

@@ -8,7 +8,7 @@ impl Store {
     /// Takes the time in which no volume was limited out of the host's own.
     pub fn let_host_rest(&mut self, now_ns: u64) {
         if let Some(since_ns) = self.host_rests_since_ns {
-            self.host.stand_still(since_ns as f64, now_ns as f64);
+            self.host.freeze(since_ns as f64, now_ns as f64);
         }
         let is_used = self
             .volumes

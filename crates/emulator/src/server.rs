@@ -9,7 +9,7 @@ use crate::backing_file::Window;
 use crate::commands;
 use crate::config::ServerConfig;
 use crate::control::Control;
-use crate::file_data::Settled;
+use crate::file_data::Completion;
 use crate::filesystem::{self, Outcome};
 use crate::guard::MemoryGuard;
 use crate::jobs::Finished;
@@ -250,10 +250,10 @@ impl Server {
         }
         let mut window = None;
         if let Data::File(file) = &mut volume.data {
-            match file.settle(&pending) {
-                Settled::NotYet => return,
-                Settled::Data(data) => window = data,
-                Settled::Failed(error) => kind = Kind::Failed(error),
+            match file.poll(&pending) {
+                Completion::NotYet => return,
+                Completion::Data(data) => window = data,
+                Completion::Failed(error) => kind = Kind::Failed(error),
             }
         }
         if let Some(undo) = &mut volume.undo {

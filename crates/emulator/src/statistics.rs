@@ -14,8 +14,8 @@ const PARTS: usize = 32;
 #[derive(Debug, Default, Clone)]
 pub struct Statistics {
     pub counts: Counts,
-    /// Up to when the times below are reckoned.
-    reckoned_ns: u64,
+    /// Up to when the times below are computed.
+    updated_ns: u64,
     idle_ns: u64,
     /// The integral of the queue's length over time.
     queue_ns: u64,
@@ -167,14 +167,14 @@ impl Statistics {
     /// Of a volume that begins at `now_ns`.
     pub fn new(now_ns: u64) -> Self {
         Self {
-            reckoned_ns: now_ns,
+            updated_ns: now_ns,
             ..Self::default()
         }
     }
 
     /// A request came in.
     pub fn arrive(&mut self, now_ns: u64, waits: Waits) {
-        self.reckon(now_ns);
+        self.update(now_ns);
         self.counts.in_flight += 1;
         if waits != Waits::default() {
             let exceeded = &mut self.exceeded;
@@ -191,7 +191,7 @@ impl Statistics {
 
     /// A request was answered.
     pub fn depart(&mut self, kind: Kind, (received_ns, deadline_ns, now_ns): (u64, u64, u64)) {
-        self.reckon(now_ns);
+        self.update(now_ns);
         let took_ns = now_ns.saturating_sub(received_ns);
         let counts = &mut self.counts;
         match kind {
@@ -214,15 +214,15 @@ impl Statistics {
         counts.in_flight -= 1;
     }
 
-    fn reckon(&mut self, now_ns: u64) {
-        let (passed_ns, waiting) = self.since_reckoned(now_ns);
+    fn update(&mut self, now_ns: u64) {
+        let (passed_ns, waiting) = self.since_updated(now_ns);
         self.queue_ns += passed_ns * waiting;
         self.idle_ns += if waiting == 0 { passed_ns } else { 0 };
-        self.reckoned_ns = self.reckoned_ns.max(now_ns);
+        self.updated_ns = self.updated_ns.max(now_ns);
     }
 
-    fn since_reckoned(&self, now_ns: u64) -> (u64, u64) {
-        let passed_ns = now_ns.saturating_sub(self.reckoned_ns);
+    fn since_updated(&self, now_ns: u64) -> (u64, u64) {
+        let passed_ns = now_ns.saturating_sub(self.updated_ns);
         (passed_ns, self.counts.in_flight)
     }
 
@@ -234,7 +234,7 @@ impl Statistics {
         burst_balance_percent: Option<f64>,
     ) -> VolumeStatistics<'a> {
         let mut present = self.clone();
-        present.reckon(now_ns);
+        present.update(now_ns);
         let exceeded = self.exceeded;
         VolumeStatistics {
             name,

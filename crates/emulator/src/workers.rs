@@ -24,7 +24,7 @@ pub struct Workers<J, R> {
 }
 
 /// A way to give jobs to workers.
-pub struct Giver<J, R> {
+pub struct JobSender<J, R> {
     shared: Arc<Shared<J, R>>,
 }
 
@@ -60,9 +60,9 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         Ok(Self { shared })
     }
 
-    pub fn giver(&self) -> Giver<J, R> {
+    pub fn giver(&self) -> JobSender<J, R> {
         let shared = self.shared.clone();
-        Giver { shared }
+        JobSender { shared }
     }
 
     /// A result that has come, if one has.
@@ -87,7 +87,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
     }
 }
 
-impl<J, R> Giver<J, R> {
+impl<J, R> JobSender<J, R> {
     pub fn give(&self, job: J) {
         self.shared.outstanding.fetch_add(1, Ordering::Relaxed);
         self.shared.jobs.push(job);

@@ -20,12 +20,12 @@ pub enum Event {
 
 /// Events in order of time; those of equal times in the order in which they were scheduled.
 #[derive(Debug, Default)]
-pub struct Agenda {
+pub struct EventList {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
     scheduled: u64,
 }
 
-impl Agenda {
+impl EventList {
     /// Let something happen at that time.
     pub fn schedule(&mut self, at_ns: u64, event: Event) {
         self.scheduled += 1;

@@ -1,6 +1,6 @@
 //! The simulation: clients, processors, devices and the log, joined by one heap of events.
 
-use crate::agenda::{Agenda, Event};
+use crate::agenda::{EventList, Event};
 use crate::background::Pace;
 use crate::config::{Background, Class, Config};
 use crate::devices::Devices;
@@ -55,7 +55,7 @@ struct Processors {
 pub struct Engine<'a> {
     config: &'a Config,
     now_ns: u64,
-    agenda: Agenda,
+    agenda: EventList,
     random: Xoshiro256PlusPlus,
     devices: Devices,
     processors: Processors,
@@ -92,7 +92,7 @@ impl<'a> Engine<'a> {
         Ok(Engine {
             config,
             now_ns: 0,
-            agenda: Agenda::default(),
+            agenda: EventList::default(),
             random: Xoshiro256PlusPlus::seed_from_u64(config.seed),
             devices: Devices::new(config, window)?,
             processors: Processors {

@@ -3,6 +3,6 @@
 from pgstow.apply.live import checkpoint
 from pgstow.apply.runner import run, undo
 from pgstow.apply.values import Observer, Options, Outcome, Result
-from pgstow.apply.wal_again import recover
+from pgstow.apply.wal_recovery import recover
 
 __all__ = ["Observer", "Options", "Outcome", "Result", "checkpoint", "recover", "run", "undo"]

@@ -20,7 +20,11 @@ from pgstow.workspace.journal import Journal, StepRecord, StepStatus
 
 _LOOK_PATIENCE_S = 10.0  # a server that lost a process is back within seconds
 _LOOK_PAUSE_S = 0.5
-_TAKEN: dict[looks.Effect, StepStatus] = {"all": "done", "part": "partial", "none": "failed"}
+_STATUS_OF_EFFECT: dict[looks.Effect, StepStatus] = {
+    "all": "done",
+    "part": "partial",
+    "none": "failed",
+}
 _OTHER_WAY: dict[looks.Effect, looks.Effect] = {"all": "none", "part": "part", "none": "all"}
 _MOVES = ("move index", "move table")
 
@@ -52,7 +56,7 @@ def run(
         try:
             for position, (step_id, step) in enumerate(zip(step_ids, steps, strict=True), 1):
                 context.observer.step_started(position, len(steps), step)
-                outcome = _take(context, step_id, step)
+                outcome = _execute(context, step_id, step)
                 outcomes.append(outcome)
                 context.observer.step_finished(outcome)
         except BaseException:
@@ -87,7 +91,7 @@ def undo(
         outcomes: list[Outcome] = []
         for position, (record, step) in enumerate(backward, 1):
             context.observer.step_started(position, len(backward), step)
-            outcome = _take_back(context, record, step)
+            outcome = _revert(context, record, step)
             outcomes.append(outcome)
             context.observer.step_finished(outcome)
         if not journal.in_effect(run_id):
@@ -113,14 +117,14 @@ def settle(context: Context) -> None:
         if record.status == "undoing":
             journal.finished(
                 record.id,
-                "undone" if effect == "none" else _TAKEN[effect],
+                "undone" if effect == "none" else _STATUS_OF_EFFECT[effect],
                 note="taking it back was interrupted",
             )
         else:
             notes = {"all": "interrupted, but complete", "part": "interrupted half way"}
             journal.finished(
                 record.id,
-                _TAKEN[effect],
+                _STATUS_OF_EFFECT[effect],
                 bytes=record.step.bytes,
                 note=notes.get(effect, "interrupted"),
             )
@@ -132,7 +136,7 @@ def _world(dsn: str, state: ServerState, world: World | None) -> AbstractContext
     return live(dsn, state) if world is None else nullcontext(world)
 
 
-def _take(context: Context, step_id: int, step: Step) -> Outcome:
+def _execute(context: Context, step_id: int, step: Step) -> Outcome:
     context.server.check()
     hidden = actions.out_of_sight(context, step)
     if hidden:
@@ -152,7 +156,7 @@ def _take(context: Context, step_id: int, step: Step) -> Outcome:
         effect = _effect_after(context, step_id, step, error)
         seconds = context.clock.monotonic() - started
         note = _note(error, effect)
-        status: StepStatus = "unknown" if effect is None else _TAKEN[effect]
+        status: StepStatus = "unknown" if effect is None else _STATUS_OF_EFFECT[effect]
         context.journal.finished(step_id, status, seconds=seconds, bytes=step.bytes, note=note)
         if effect is not None:
             actions.tidy(context, context.journal.step(step_id), effect)
@@ -168,9 +172,9 @@ def _take(context: Context, step_id: int, step: Step) -> Outcome:
     return Outcome(step, outcome.status, seconds, outcome.note)
 
 
-def _take_back(context: Context, record: StepRecord, step: Step) -> Outcome:
+def _revert(context: Context, record: StepRecord, step: Step) -> Outcome:
     context.server.check()
-    gone = _nothing_to_take_back(context, step)
+    gone = _nothing_to_revert(context, step)
     if gone:
         context.journal.finished(record.id, "undone", note=gone)
         return Outcome(step, "skipped", note=gone)
@@ -216,7 +220,7 @@ def _still_in_effect(context: Context, record: StepRecord) -> StepStatus:
     return "done" if is_whole else "partial"
 
 
-def _nothing_to_take_back(context: Context, step: Step) -> str:
+def _nothing_to_revert(context: Context, step: Step) -> str:
     """Why there is nothing to take back: what it was about is gone, or was changed by others."""
     if step.kind == "drop tablespace":
         return looks.elsewhere(context, step)

@@ -1,7 +1,7 @@
 """Move pg_wal to another directory, or say why not, and what was put back where it failed.
 
 The phases and the way back are :mod:`pgstow.apply.wal_phases`; what a kill left is taken up by
-:mod:`pgstow.apply.wal_again`.
+:mod:`pgstow.apply.wal_recovery`.
 """
 
 import fcntl

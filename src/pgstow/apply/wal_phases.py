@@ -24,7 +24,7 @@ Hook = Callable[[str], None]
 # Among a step's facts: whether it has begun to stop the server, and to start it on the copy.
 STOPPED = "stopped"
 STARTING = "starting"
-_SETTLED_S = 10.0  # a file older than this when a copy began, and unchanged since, is copied
+_STABLE_S = 10.0  # a file older than this when a copy began, and unchanged since, is copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Move:
         return self.server.uid, self.server.gid
 
     @property
-    def settled_before(self) -> float:
+    def stable_before(self) -> float:
         """What was last written before this, and is as its copy, was copied at rest."""
-        return self.started_at - _SETTLED_S
+        return self.started_at - _STABLE_S
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "Move":
@@ -226,7 +226,7 @@ class Moving:
         if self.is_server_up():
             raise HostError("the server was started by someone else meanwhile", "run apply again")
         copy = self.copy
-        copy.update(lambda _: None, unchanged_before=self.move.settled_before)
+        copy.update(lambda _: None, unchanged_before=self.move.stable_before)
         if copy.listing(Path(self.move.source)) != copy.listing(self.move.staging):
             raise HostError(
                 f"{self.move.staging} is not a true copy of {self.move.source}", "run apply again"

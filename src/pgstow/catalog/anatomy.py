@@ -70,11 +70,11 @@ def anatomy(
         if rule.at_most_of is not None:
             other = types[rule.at_most_of].random_write_us
             shared = min(max(other - fixed, 0.0), left)
-    has_arm = kind.mechanics is not None
+    has_mechanics = kind.mechanics is not None
     parts = tuple(
         _part(rule, kind, left, shared)
         for rule in way
-        if has_arm or not (rule.is_seek or rule.is_turn)
+        if has_mechanics or not (rule.is_seek or rule.is_turn)
     )
     facts = kind.facts["latency"]
     return Anatomy(kind.name, total, _p99(kind), parts, facts)

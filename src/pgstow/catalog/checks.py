@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pgstow.catalog import beginnings
+from pgstow.catalog import initial_state
 from pgstow.catalog.limits import member_iops, member_throughput
 from pgstow.catalog.managed import as_sold
 from pgstow.catalog.prices import has
@@ -27,8 +27,8 @@ def check(catalog: "Catalog", layout: Layout) -> tuple[Warning, ...]:
         kind = kinds[volume.name]
         _check_sold(kind, volume)
         _check_place(layout, volume, kind, kinds)
-        beginnings.check_volume(kind, volume)
-    beginnings.check_host(layout.host, instance)
+        initial_state.check_volume(kind, volume)
+    initial_state.check_host(layout.host, instance)
     if instance is not None:
         _check_attachments(layout, kinds, instance)
         _check_nitro(layout, kinds, instance)

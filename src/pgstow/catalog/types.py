@@ -27,7 +27,7 @@ DEFAULT_REGIONS: Mapping[str, str] = {
     "azure": "eastus",
 }
 DEFAULT_REGION = DEFAULT_REGIONS["ec2"]
-HOURS_A_MONTH = 730  # by which AWS reckons its monthly prices
+HOURS_A_MONTH = 730  # by which AWS computes its monthly prices
 
 
 @dataclass(frozen=True, slots=True)

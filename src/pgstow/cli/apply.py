@@ -112,10 +112,10 @@ def _apply(
     print_warnings(found.warnings)
     _say_resumed(store, found.state, layout_digest(wanted))
     agreed = _agreed(found.steps, found.warnings, yes=yes, dry_run=dry_run, json=json)
-    unsettled = not (
-        found.steps or dry_run or store.journal.is_settled(found.state.system_identifier)
+    has_open_steps = not (
+        found.steps or dry_run or store.journal.is_reconciled(found.state.system_identifier)
     )
-    if not agreed and not unsettled:
+    if not agreed and not has_open_steps:
         return
     remember_layout(store, wanted)
     with _interruptible(f"pgstow apply {path}"), _bars() as observer:
@@ -142,7 +142,7 @@ def _undo(
     state = read_state(dsn)
     server = state.system_identifier
     last = store.journal.last_undoable(server)
-    if last is None and not (dry_run or store.journal.is_settled(server)):
+    if last is None and not (dry_run or store.journal.is_reconciled(server)):
         last = store.journal.last_run(server)  # nothing to take back, but leftovers to look for
     if last is None:
         if json:

@@ -69,7 +69,7 @@ Fresh = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunGoal:
     """What the command line asks of a run."""
 
     experiment: "Experiment"
@@ -113,7 +113,7 @@ def run(
         print_plan(experiment, _done(workspace, experiment), json)
         return
     run_to_end(
-        Wish(
+        RunGoal(
             experiment,
             _target(experiment, directory, secret),
             tools_of(name),
@@ -214,7 +214,7 @@ def tools_of(name: str) -> "Tools":
     return Tools(generator, Recorder, find_experiment(name).absolute().parent)
 
 
-def run_to_end(wish: Wish) -> None:
+def run_to_end(wish: RunGoal) -> None:
     """Run or go on with a run until it is done and as precise as wished, then print it."""
     from pgstow.cli.bench_show import print_run
     from pgstow.workspace import Workspace
@@ -227,14 +227,14 @@ def run_to_end(wish: Wish) -> None:
         while True:
             _run_blocks(store, number, experiment, wish)
             trials = store.runs.trials(number)
-            wanted = blocks_wanted(experiment, trials, wish.half_width)
+            wanted = blocks_needed(experiment, trials, wish.half_width)
             if wanted <= experiment.blocks:
                 break
             experiment = store.runs.widen(number, wanted)
     print_run(number, experiment, trials, json=wish.json)
 
 
-def open_run(store: "Workspace", wish: Wish) -> int:
+def open_run(store: "Workspace", wish: RunGoal) -> int:
     """The unfinished run of the same experiment, or one with fewer blocks; else a new one."""
     from pgstow.cli import output
 
@@ -253,7 +253,7 @@ def open_run(store: "Workspace", wish: Wish) -> int:
     return number
 
 
-def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: Wish) -> None:
+def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: RunGoal) -> None:
     from pgstow.experiment.run import run as run_matrix
 
     done = store.runs.trials(number)
@@ -291,10 +291,10 @@ class _TrialLines:
             return
         levels = ", ".join(f"{factor} {level}" for factor, level in trial.levels)
         p99 = "" if trial.outcome.p99_ms is None else f", p99 {trial.outcome.p99_ms:.3g} ms"
-        told = "".join(f"; {warning.code}" for warning in trial.warnings)
+        codes = "".join(f"; {warning.code}" for warning in trial.warnings)
         console.print(
             f"trial {self.ended} of {self.wanted}: block {trial.block + 1}, {levels}: "
-            f"{trial.outcome.tps:,.4g} TPS{p99}{told}",
+            f"{trial.outcome.tps:,.4g} TPS{p99}{codes}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -302,7 +302,7 @@ class _TrialLines:
         console.file.flush()
 
 
-def blocks_wanted(
+def blocks_needed(
     experiment: "Experiment", trials: "tuple[Trial, ...]", half_width: float | None
 ) -> int:
     """How many blocks there are to be, by the spread so far."""

@@ -69,18 +69,18 @@ def load_and_run(
         bench.print_plan(experiment, (), json, loads=_plain(loads))
         return
     _load(experiment, target, tools, replace_tables)
-    bench.run_to_end(bench.Wish(experiment, target, tools, half_width, True, workspace, json))
+    bench.run_to_end(bench.RunGoal(experiment, target, tools, half_width, True, workspace, json))
 
 
 def _load(
     experiment: "Experiment", target: "ServerTarget", tools: "Tools", replace_tables: bool
 ) -> "tuple[Load, ...]":
     from pgstow.cli import output
-    from pgstow.experiment.conduct import Conduct
+    from pgstow.experiment.run_context import RunContext
 
     with output.error_console().status("looking at the servers") as shown:
-        conduct = Conduct(shown.update)
-        return target.load(experiment, tools.generator, conduct, replace=replace_tables)
+        run_context = RunContext(shown.update)
+        return target.load(experiment, tools.generator, run_context, replace=replace_tables)
 
 
 def _plain(loads: "Sequence[Load]") -> list[dict[str, Any]]:

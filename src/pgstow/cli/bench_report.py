@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pgstow.cli.bench_traps import warnings_of
+from pgstow.cli.bench_validity import warnings_of
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:

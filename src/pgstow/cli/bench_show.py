@@ -7,7 +7,7 @@ import typer
 
 from pgstow.cli import options
 from pgstow.cli.bench_group import commands
-from pgstow.cli.bench_traps import warnings_of
+from pgstow.cli.bench_validity import warnings_of
 from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def print_run(
         for metric in metrics
         for one in statistics.compare(experiment, trials, metric, confidence)
     ]
-    told = warnings_of(experiment, trials, catalog.load())
+    messages = warnings_of(experiment, trials, catalog.load())
     claims = _claims(experiment, trials, confidence)
     if json:
         output.print_json(
@@ -101,7 +101,7 @@ def print_run(
                 "summaries": rows,
                 "comparisons": found,
                 "claims": claims,
-                "warnings": told,
+                "warnings": messages,
             }
         )
         return
@@ -114,7 +114,7 @@ def print_run(
         console.print(line, markup=False, soft_wrap=True)
     for claim in claims:
         console.print(claim_line(claim), markup=False, soft_wrap=True)
-    output.print_warnings(told)
+    output.print_warnings(messages)
 
 
 def heading(number: int, experiment: "Experiment", trials: "Sequence[Trial]") -> str:

@@ -96,7 +96,7 @@ def _default_region() -> str:
 
 def _update_instances(directory: Path, regions: list[str], source: str) -> dict[str, Any]:
     """Write the instance types of all regions together; they replace those of before."""
-    from pgstow.catalog.aws_answers import instance_of
+    from pgstow.catalog.aws_responses import instance_of
     from pgstow.catalog.loading import INSTANCES_FILE
     from pgstow.catalog.tables import format_instances
     from pgstow.cloud import instance_types
@@ -146,7 +146,7 @@ def _update_prices(directory: Path, regions: list[str]) -> list[dict[str, Any]]:
 
 
 def _prices(region: str) -> "tuple[dict[str, TypePrice], dict[str, InstancePrice]]":
-    from pgstow.catalog.aws_answers import (
+    from pgstow.catalog.aws_responses import (
         EBS_FAMILIES,
         INSTANCE_FILTERS,
         instance_prices,

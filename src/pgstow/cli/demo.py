@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pgstow.apply import Observer
     from pgstow.cli.demo_loop import Demo
-    from pgstow.cli.demo_place import Place
+    from pgstow.cli.demo_place import DemoVolumes
     from pgstow.model import Layout, Measurement, Performance, Plan, Step
 
 _LISTEN_S = 1.5
@@ -54,9 +54,9 @@ def demo(
         return
     began = time.monotonic()
     _prepare(out)
-    told = _Told(error_console(), began)
-    with _demo(out, scale, clients, float(window), told) as run:
-        shown = _run(run, told)
+    reporter = _Reporter(error_console(), began)
+    with _demo(out, scale, clients, float(window), reporter) as run:
+        shown = _run(run, reporter)
         summary = _summary(run.place, shown, time.monotonic() - began)
         _write(run, summary)
     for measured in (shown.before, shown.after):
@@ -86,7 +86,7 @@ def _say(out: Path, scale: int, clients: int, window: int, *, json: bool) -> Non
 
 
 @dataclass
-class _Told:
+class _Reporter:
     """Tells each stage with the time since the start."""
 
     target: "Console"
@@ -121,7 +121,9 @@ def _prepare(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def _demo(out: Path, scale: int, clients: int, window_s: float, told: _Told) -> "Iterator[Demo]":
+def _demo(
+    out: Path, scale: int, clients: int, window_s: float, reporter: _Reporter
+) -> "Iterator[Demo]":
     """Volumes, server, memory limit and workspace of one demo, all removed but the workspace."""
     from pgstow import catalog
     from pgstow.cli.demo_loop import Demo, memory_limit
@@ -134,8 +136,10 @@ def _demo(out: Path, scale: int, clients: int, window_s: float, told: _Told) -> 
     with contextlib.ExitStack() as stack:
         volumes = stack.enter_context(place(rules, user))
         if volumes.reason is not None:
-            told.say(f"No emulated volumes: {volumes.reason}. Plain directories; no gain to show")
-        limit = stack.enter_context(memory_limit(told.say))
+            reporter.say(
+                f"No emulated volumes: {volumes.reason}. Plain directories; no gain to show"
+            )
+        limit = stack.enter_context(memory_limit(reporter.say))
         store = stack.enter_context(open_workspace(out / "pgstow.db", create=True))
         layout = volumes.placed(_single_volume())
         volumes.up(layout)
@@ -152,8 +156,8 @@ def _demo(out: Path, scale: int, clients: int, window_s: float, told: _Told) -> 
             clients,
             window_s,
             layout,
-            told.say,
-            told.began,
+            reporter.say,
+            reporter.began,
         )
 
 
@@ -169,7 +173,7 @@ def _single_volume() -> "Layout":
     )
 
 
-def _warn_of_other_work(told: _Told) -> None:
+def _warn_of_other_work(reporter: _Reporter) -> None:
     """Other processes' time counts as the server's in a profile of this machine."""
     from pgstow.host import cpu
 
@@ -177,34 +181,36 @@ def _warn_of_other_work(told: _Told) -> None:
     time.sleep(_LISTEN_S)
     busy_cores = (cpu.busy_core_seconds() - busy_s) / (time.monotonic() - began)
     if busy_cores > _QUIET_CORES:
-        told.say(
+        reporter.say(
             f"Other work keeps {busy_cores:.1f} cores busy: it will pass for the server's, and the "
             "gain be smaller; run the demo on a quiet machine"
         )
 
 
-def _run(run: "Demo", told: _Told) -> _Shown:
+def _run(run: "Demo", reporter: _Reporter) -> _Shown:
     """Load, observe, explain, plan, apply under load, verify."""
     from pgstow.cli.output import progress
     from pgstow.layout_file import format_layout
 
-    _warn_of_other_work(told)
-    told.say(f"Loading the content platform, 1:{run.scale} of its 98 GB, with no limits in force")
+    _warn_of_other_work(reporter)
+    reporter.say(
+        f"Loading the content platform, 1:{run.scale} of its 98 GB, with no limits in force"
+    )
     with progress("loading") as update:
         spec = run.load(update)
     (run.out / "before.toml").write_text(format_layout(run.layout))
-    told.say(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
+    reporter.say(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
     with run.start_load(spec, "before") as load, progress("observing") as update:
         profile, before = run.look(load, run.layout, update)
-    told.say("Planning: the fastest layout for half as much again, commits four times as fast")
+    reporter.say("Planning: the fastest layout for half as much again, commits four times as fast")
     plan = run.plan(before, profile)
     (run.out / "planned.toml").write_text(format_layout(plan.layout))
-    told.say(f"Planned: {', '.join(_volumes(plan.layout))}")
+    reporter.say(f"Planned: {', '.join(_volumes(plan.layout))}")
     with run.start_load(spec, "after") as load:
-        told.say("Applying it while the load runs")
-        run.apply(plan.layout, partial(_watching, told))
+        reporter.say("Applying it while the load runs")
+        run.apply(plan.layout, partial(_watching, reporter))
         window_s = demo_time.last_window_s(run.left_s, run.warm_up_s, run.window_s)
-        told.say(f"The same load on the new layout: measuring for {window_s:.0f} s")
+        reporter.say(f"The same load on the new layout: measuring for {window_s:.0f} s")
         with progress("measuring") as update:
             _, after = run.look(load, plan.layout, update, window_s=window_s)
     return _Shown(plan, before, after)
@@ -215,19 +221,19 @@ def _volumes(layout: "Layout") -> Iterator[str]:
         yield f"{volume.name} ({volume.stripes} × {volume.type})"
 
 
-def _watching(told: _Told, steps: "Sequence[Step]") -> "Observer":
+def _watching(reporter: _Reporter, steps: "Sequence[Step]") -> "Observer":
     from pgstow.apply import Observer
     from pgstow.cli.diff import format_time
 
     class Watching(Observer):
         def step_started(self, position: int, total: int, step: "Step") -> None:
             left = format_time(steps[position - 1 :])
-            told.say(f"  step {position}/{total}: {step.kind} {step.subject}; {left} left")
+            reporter.say(f"  step {position}/{total}: {step.kind} {step.subject}; {left} left")
 
     return Watching()
 
 
-def _summary(place: "Place", shown: _Shown, seconds: float) -> dict[str, Any]:
+def _summary(place: "DemoVolumes", shown: _Shown, seconds: float) -> dict[str, Any]:
     """What summary.json says; the keys are documented in docs/reference/demo-summary.md."""
     from pgstow import verification
 
@@ -283,7 +289,7 @@ def _write(run: "Demo", summary: dict[str, Any]) -> None:
     write_page(run.out / "report.html", render(document_of(run.store, run.rules, title=title)))
 
 
-def _closing(summary: dict[str, Any], out: Path, place: "Place") -> Iterator[str]:
+def _closing(summary: dict[str, Any], out: Path, place: "DemoVolumes") -> Iterator[str]:
     """The result in a few lines."""
     yield f"{'':<22}{'before':>12}{'predicted':>12}{'after':>12}"
     rows: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] = (

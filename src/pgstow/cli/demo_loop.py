@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgstow.cli import demo_time
-from pgstow.cli.demo_place import Place
+from pgstow.cli.demo_place import DemoVolumes
 from pgstow.model.errors import PgstowError, UserError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ Say = Callable[[str], None]
 class Demo:
     """One run of the demo. ``say`` is told each stage as it begins."""
 
-    place: Place
+    place: DemoVolumes
     server: "EmbeddedServer"
     store: "Workspace"
     rules: "Catalog"

@@ -20,11 +20,11 @@ _STATE = Path("/run/pgstow/demo")  # one demo at a time: a machine has one page 
 _PLACE = "place.json"
 _TEMPORARY = "/var/tmp"  # noqa: S108 (mkdtemp makes a private name in it); often /tmp is memory
 _PREFIX = "pgstow-demo-"
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 @dataclass
-class Place:
+class DemoVolumes:
     """Volumes for one demo; ``reason`` says why they are not emulated, None: they are."""
 
     directory: Path
@@ -113,7 +113,7 @@ class Place:
 
 
 @contextmanager
-def place(rules: "Catalog", owner: str | None) -> Iterator[Place]:
+def place(rules: "Catalog", owner: str | None) -> Iterator[DemoVolumes]:
     """A place for one demo's volumes, removed at the end whatever happens."""
     from pgstow import emulate
 
@@ -124,7 +124,7 @@ def place(rules: "Catalog", owner: str | None) -> Iterator[Place]:
         _STATE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_TEMPORARY))
     directory.chmod(0o755)  # the server's user must reach its data directory
-    found = Place(directory, rules, reason, owner)
+    found = DemoVolumes(directory, rules, reason, owner)
     try:
         yield found
     finally:
@@ -143,7 +143,7 @@ def _clear_leftovers() -> None:
         record = {}
     if record.get("process"):
         left = ProcessIdentity(**record["process"])
-        if processes.is_running(left) and not processes.end(left, patience_s=_PATIENCE_S):
+        if processes.is_running(left) and not processes.end(left, patience_s=_TIMEOUT_S):
             raise HostError(
                 f"a server of an earlier demo (pid {left.pid}) does not end", "end it by hand"
             )

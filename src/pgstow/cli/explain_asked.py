@@ -48,7 +48,7 @@ def cache_size(text: str | None, profile: "Profile") -> "CacheSize | None":
 
     if text is None:
         return None
-    wanted_bytes = parse_quantity(text, "--memory", parse_size)
-    if wanted_bytes <= 0:
+    target_bytes = parse_quantity(text, "--memory", parse_size)
+    if target_bytes <= 0:
         raise UserError(f"--memory {text}: no server runs without", "write it like 64GiB")
-    return planning.cache_of(wanted_bytes, profile)
+    return planning.cache_of(target_bytes, profile)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from pgstow.model import Goal, Profile
     from pgstow.report import ReportDocument
 
-_PRESENT, _WANTED = "present.toml", "wanted.toml"
+_PRESENT, _TARGET = "present.toml", "wanted.toml"
 
 
 def commands(document: "ReportDocument", found: "Loop") -> tuple[str, ...]:
@@ -17,13 +17,13 @@ def commands(document: "ReportDocument", found: "Loop") -> tuple[str, ...]:
     if profile is not None:
         lines.append(f"pgstow observe {_window(profile)} --layout {_PRESENT} --name before")
     if document.plan is not None:
-        lines.append(f"pgstow plan --profile before{_goal(document.plan.goal)} --out {_WANTED}")
+        lines.append(f"pgstow plan --profile before{_goal(document.plan.goal)} --out {_TARGET}")
     if document.plan is not None or found.applied is not None:
         restart = any(one.step.needs_restart for one in document.steps)
-        lines.append(f'pgstow diff {_WANTED} --dsn "$DSN"')
-        lines.append(f'pgstow apply {_WANTED} --dsn "$DSN"{" --restart" if restart else ""}')
+        lines.append(f'pgstow diff {_TARGET} --dsn "$DSN"')
+        lines.append(f'pgstow apply {_TARGET} --dsn "$DSN"{" --restart" if restart else ""}')
     if after is not None:
-        lines.append(f"pgstow verify {_WANTED} {_window(after)}")
+        lines.append(f"pgstow verify {_TARGET} {_window(after)}")
     return (*lines, "pgstow report")
 
 
@@ -31,7 +31,7 @@ def layout_files(document: "ReportDocument") -> tuple[tuple[str, str], ...]:
     """The layout files that the commands name."""
     from pgstow.layout_file import format_layout
 
-    pairs = ((_PRESENT, document.layout_before), (_WANTED, document.layout_after))
+    pairs = ((_PRESENT, document.layout_before), (_TARGET, document.layout_after))
     return tuple((name, format_layout(one)) for name, one in pairs if one is not None)
 
 

@@ -17,7 +17,7 @@ from pgstow.emulate import (
 from pgstow.emulate.backing import MEMORY, Backing, Choice, Made
 from pgstow.emulate.control import Compensation, Control, FileBacking
 from pgstow.emulate.observation import observe
-from pgstow.emulate.reconcile import Action, Wanted
+from pgstow.emulate.reconcile import Action, TargetVolume
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
 from pgstow.host import loops, mounts, processes, programs
@@ -110,12 +110,12 @@ def _refuse_other_metrics(directory: StateDirectory, seen: "_Seen", port: int | 
 
 def _pair(
     layout: Layout, devices: Sequence[Device], choice: Choice | None, seen: "_Seen"
-) -> tuple[Wanted, ...]:
+) -> tuple[TargetVolume, ...]:
     """The layout's volumes with what they are to be made of; kept files are recognised."""
     return tuple(_with_backing(entry, choice, seen) for entry in reconcile.pair(layout, devices))
 
 
-def _with_backing(entry: Wanted, choice: Choice | None, seen: "_Seen") -> Wanted:
+def _with_backing(entry: TargetVolume, choice: Choice | None, seen: "_Seen") -> TargetVolume:
     if choice is None:
         return entry
     volume, made_of = entry.volume, choice.of(entry.volume.name)
@@ -128,7 +128,7 @@ def _with_backing(entry: Wanted, choice: Choice | None, seen: "_Seen") -> Wanted
     return replace(entry, backing=made_of, is_kept=is_kept)
 
 
-def _check_room(seen: "_Seen", wanted: Sequence[Wanted], thin: bool) -> list[Warning]:
+def _check_room(seen: "_Seen", wanted: Sequence[TargetVolume], thin: bool) -> list[Warning]:
     present = seen.state if seen.is_running and seen.state is not None else State("")
     made_of = {v.volume.name: (v.backing, int(v.device.size_bytes)) for v in present.volumes}
     for entry in wanted:
@@ -165,7 +165,7 @@ def _look(directory: StateDirectory) -> _Seen:
 
 
 def _plan(
-    seen: _Seen, wanted: Sequence[Wanted], host_cap: HostCap | None, prune: bool
+    seen: _Seen, wanted: Sequence[TargetVolume], host_cap: HostCap | None, prune: bool
 ) -> tuple[Action, ...]:
     ours = () if seen.state is None else seen.state.volumes
     for entry in wanted:
@@ -182,7 +182,7 @@ def _plan(
 
 
 def _check_mount_point(
-    entry: Wanted, wanted: Sequence[Wanted], ours: Sequence[VolumeState]
+    entry: TargetVolume, wanted: Sequence[TargetVolume], ours: Sequence[VolumeState]
 ) -> None:
     """Find a wrong mount point before anything is made."""
     mount = Path(entry.volume.mount)
@@ -200,7 +200,7 @@ class _Run:
 
     directory: StateDirectory
     state: State
-    wanted: Sequence[Wanted]
+    wanted: Sequence[TargetVolume]
     host_cap: HostCap | None
     owner: tuple[int, int] | None  # uid, gid
     warnings: list[Warning] = field(default_factory=list)
@@ -274,7 +274,7 @@ class _Run:
             self.state = replace(self.state, reachable_iops=calibration.reachable_iops)
         self.note(replace(self.state, compensation=found))
 
-    def add(self, entry: Wanted) -> None:
+    def add(self, entry: TargetVolume) -> None:
         self.note_volume(entry.entry)
         backing.make_directory(entry.entry.backing, self.directory.path)
         self.control.add(entry.device, _file_backing(entry.entry.backing))
@@ -283,7 +283,7 @@ class _Run:
             self.note_volume(replace(entry.entry, inode=inode))
         self.control.set_limits(False, entry.volume.name)
 
-    def change(self, entry: Wanted) -> None:
+    def change(self, entry: TargetVolume) -> None:
         present = self.volume(entry.volume.name)
         if present.device != entry.device:
             self.control.set(entry.device)

@@ -8,7 +8,7 @@ from pgstow.units import MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FilesystemType:
     """A filesystem that the emulator can make.
 
     ``make`` and ``grow`` are commands; ``make`` is given the layout's options and the device, and
@@ -26,22 +26,22 @@ class Kind:
 # of it has nothing to give back.
 _EXT4_LAZY = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
 
-KINDS: dict[Filesystem, Kind] = {
-    "xfs": Kind(
+FILESYSTEM_TYPES: dict[Filesystem, FilesystemType] = {
+    "xfs": FilesystemType(
         min_bytes=300 * MIB,  # mkfs.xfs from xfsprogs 5.19 on refuses less
         make=("mkfs.xfs", "-q", "-f", "-K"),
         grow=("xfs_growfs", "-d"),
         grow_by="mount",
         programs=("mkfs.xfs", "xfs_growfs"),
     ),
-    "ext4": Kind(
+    "ext4": FilesystemType(
         min_bytes=8 * MIB,
         make=("mkfs.ext4", "-q", "-F", "-E", _EXT4_LAZY),
         grow=("resize2fs",),
         grow_by="device",
         programs=("mkfs.ext4", "resize2fs"),
     ),
-    "btrfs": Kind(
+    "btrfs": FilesystemType(
         min_bytes=109 * MIB,  # mkfs.btrfs of btrfs-progs 6.2: "minimum size … is 114294784"
         make=("mkfs.btrfs", "-q", "-f", "-K"),
         grow=("btrfs", "filesystem", "resize", "max"),

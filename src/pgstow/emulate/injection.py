@@ -19,7 +19,7 @@ from pgstow.toml_file import parse_tables, read_text
 from pgstow.units import format_exact_size, parse_duration, parse_size
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
-_KINDS: dict[str, type] = {
+_FAULT_TYPES: dict[str, type] = {
     str(field.default): one
     for one in get_args(get_args(Fault)[0])
     for field in fields(one)
@@ -44,7 +44,7 @@ class Planned:
 
 def fault_kinds() -> tuple[str, ...]:
     """The names of what can go wrong."""
-    return tuple(_KINDS)
+    return tuple(_FAULT_TYPES)
 
 
 def parse_fault(values: Mapping[str, Any], where: str) -> Fault:
@@ -53,10 +53,10 @@ def parse_fault(values: Mapping[str, Any], where: str) -> Fault:
     Sizes may be text with a unit.
     """
     kind = values.get("kind")
-    if kind not in _KINDS:
+    if kind not in _FAULT_TYPES:
         what = "is missing" if kind is None else f"{kind!r} is no fault"
-        raise UserError(f"{where}kind: {what}", f"use one of: {', '.join(_KINDS)}")
-    known = [field.name for field in fields(_KINDS[kind])]
+        raise UserError(f"{where}kind: {what}", f"use one of: {', '.join(_FAULT_TYPES)}")
+    known = [field.name for field in fields(_FAULT_TYPES[kind])]
     for key in values:
         if key not in known:
             options = ", ".join(name for name in known if name != "kind") or "none"

@@ -6,7 +6,7 @@ from pathlib import Path
 from pgstow.emulate import backing, process, reconcile, volumes
 from pgstow.emulate.control import Control, RefusedError
 from pgstow.emulate.observation import observe
-from pgstow.emulate.reconcile import Action, Wanted
+from pgstow.emulate.reconcile import Action, TargetVolume
 from pgstow.emulate.state import State, StateDirectory, VolumeState
 from pgstow.emulate.status import EmulatorStatus, read_status
 from pgstow.model import Device, Layout, Placement, Volume, Warning
@@ -43,12 +43,14 @@ def modify_volume(
     directory = StateDirectory(state_directory)
     if dry_run:
         present = _find(_running(directory), volume.name)
-        return _plan(Wanted(volume, device), present, optimising_s), read_status(directory.path)
+        return _plan(TargetVolume(volume, device), present, optimising_s), read_status(
+            directory.path
+        )
     with directory.locked():
         state = _running(directory)
         present = _find(state, volume.name)
         warnings = _check_room(directory, state, device)
-        actions = _plan(Wanted(volume, device), present, optimising_s)
+        actions = _plan(TargetVolume(volume, device), present, optimising_s)
         for action in actions:
             if action.kind == "change":
                 control = Control(directory.control)
@@ -95,7 +97,9 @@ def _find(state: State, name: str) -> VolumeState:
     return entry
 
 
-def _plan(wanted: Wanted, present: VolumeState, optimising_s: float | None) -> tuple[Action, ...]:
+def _plan(
+    wanted: TargetVolume, present: VolumeState, optimising_s: float | None
+) -> tuple[Action, ...]:
     reconcile.refuse_rebuild(wanted, present)
     name, size_bytes = wanted.volume.name, wanted.device.size_bytes
     actions = []

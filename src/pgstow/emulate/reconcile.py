@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from pgstow.emulate.backing import MEMORY, Backing
-from pgstow.emulate.filesystems import KINDS
+from pgstow.emulate.filesystems import FILESYSTEM_TYPES
 from pgstow.emulate.state import State, VolumeState
 from pgstow.model import Device, HostCap, Layout, Volume
 from pgstow.model.errors import LayoutError, UserError
@@ -34,7 +34,7 @@ ActionKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TargetVolume:
     """A volume of the layout and its device.
 
     ``backing`` is what it is to be made of; None: as it is, or memory. ``is_kept`` says that its
@@ -63,26 +63,26 @@ class Action:
     volume: str | None = None
 
 
-def pair(layout: Layout, devices: Sequence[Device]) -> tuple[Wanted, ...]:
+def pair(layout: Layout, devices: Sequence[Device]) -> tuple[TargetVolume, ...]:
     """Join a layout's volumes with their devices, and refuse what cannot be made."""
     by_name = {device.name: device for device in devices}
     wanted = []
     for volume in layout.volumes:
         device = by_name.get(volume.name)
         assert device is not None, f"no device was given for volume {volume.name}"
-        least = KINDS[volume.filesystem].min_bytes
+        least = FILESYSTEM_TYPES[volume.filesystem].min_bytes
         if device.size_bytes < least:
             raise LayoutError(
                 f"volume {volume.name} of {format_size(device.size_bytes)} is too small for"
                 f" {volume.filesystem}",
                 f"make it at least {format_size(least)}",
             )
-        wanted.append(Wanted(volume, device))
+        wanted.append(TargetVolume(volume, device))
     return tuple(sorted(wanted, key=lambda entry: PurePosixPath(entry.volume.mount).parts))
 
 
 def plan_up(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[TargetVolume],
     host_cap: HostCap | None,
     actual: State | None,
     *,
@@ -97,13 +97,13 @@ def plan_up(
     names the volumes whose limits are switched off.
     """
     state = actual or State(boot_id="")
-    strangers = _strangers(wanted, state)
+    unmanaged = _unmanaged(wanted, state)
     if not prune:
-        _refuse_mount_conflicts(wanted, strangers)
+        _refuse_mount_conflicts(wanted, unmanaged)
     return (
         *_clear(has_leftovers),
         *_server(state, host_cap, is_running),
-        *(action for entry in strangers for action in _drop(entry, prune)),
+        *(action for entry in unmanaged for action in _drop(entry, prune)),
         *(action for entry in reversed(wanted) for action in _release(entry, state)),
         *(action for entry in wanted for action in _make(entry, state, unlimited)),
     )
@@ -126,14 +126,16 @@ def _server(state: State, host_cap: HostCap | None, is_running: bool) -> list[Ac
     return actions
 
 
-def _strangers(wanted: Sequence[Wanted], state: State) -> tuple[VolumeState, ...]:
+def _unmanaged(wanted: Sequence[TargetVolume], state: State) -> tuple[VolumeState, ...]:
     names = {entry.volume.name for entry in wanted}
     found = (entry for entry in state.volumes if entry.volume.name not in names)
     return tuple(sorted(found, key=lambda e: PurePosixPath(e.volume.mount).parts, reverse=True))
 
 
-def _refuse_mount_conflicts(wanted: Sequence[Wanted], strangers: Sequence[VolumeState]) -> None:
-    taken = {entry.volume.mount: entry.volume.name for entry in strangers if entry.is_mounted}
+def _refuse_mount_conflicts(
+    wanted: Sequence[TargetVolume], unmanaged: Sequence[VolumeState]
+) -> None:
+    taken = {entry.volume.mount: entry.volume.name for entry in unmanaged if entry.is_mounted}
     for entry in wanted:
         if entry.volume.mount in taken:
             raise UserError(
@@ -153,7 +155,7 @@ def _drop(entry: VolumeState, prune: bool) -> list[Action]:
     return [*actions, Action("remove", f"remove {name} and all that is on it", name)]
 
 
-def _release(entry: Wanted, state: State) -> list[Action]:
+def _release(entry: TargetVolume, state: State) -> list[Action]:
     """Take down what must be before the volume can be as wanted."""
     present = state.find(entry.volume.name)
     if present is None or not present.is_mounted:
@@ -164,7 +166,7 @@ def _release(entry: Wanted, state: State) -> list[Action]:
     return [Action("unmount", f"unmount {new.name} from {old.mount}", new.name)]
 
 
-def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Action]:
+def _make(entry: TargetVolume, state: State, unlimited: Collection[str]) -> list[Action]:
     name, volume, size = entry.volume.name, entry.volume, entry.device.size_bytes
     present = state.find(name)
     actions = []
@@ -194,7 +196,7 @@ def _make(entry: Wanted, state: State, unlimited: Collection[str]) -> list[Actio
     return actions
 
 
-def refuse_rebuild(entry: Wanted, present: VolumeState) -> None:
+def refuse_rebuild(entry: TargetVolume, present: VolumeState) -> None:
     """Refuse a change that would lose what is on the volume."""
     name = entry.volume.name
     remedy = "take the volumes down first: pgstow emulate down"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from pgstow.emulate.filesystems import KINDS
+from pgstow.emulate.filesystems import FILESYSTEM_TYPES
 from pgstow.host import programs
 from pgstow.model import Warning
 from pgstow.model.errors import HostError
@@ -20,7 +20,7 @@ def check_requirements(filesystems: Iterable[Filesystem] = ("xfs", "ext4")) -> t
     found.append(_missing_device("/dev/loop-control", "loop"))
     found += [_missing_program(name) for name in ("losetup", "mount", "umount")]
     for filesystem in sorted(set(filesystems)):
-        found += [_missing_program(name) for name in KINDS[filesystem].programs]
+        found += [_missing_program(name) for name in FILESYSTEM_TYPES[filesystem].programs]
         found.append(_missing_filesystem(filesystem))
     found.append(_missing_server())
     return tuple(warning for warning in found if warning is not None)

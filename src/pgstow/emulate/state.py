@@ -164,7 +164,7 @@ class StateDirectory:
         """Keep every other ``up`` and ``down`` of this directory out."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = self._take_lock()
+            lock = self._acquire_lock()
         except PermissionError as error:
             reason = f"state directory {self.path} cannot be used: {error.strerror}"
             raise HostError(reason, "run this as root, or name another with --state-dir") from error
@@ -174,7 +174,7 @@ class StateDirectory:
         with lock:
             yield
 
-    def _take_lock(self) -> IO[str]:
+    def _acquire_lock(self) -> IO[str]:
         deadline = time.monotonic() + _LOCK_PATIENCE_S
         while True:
             file = self.lock_file.open("a+")

@@ -2,7 +2,7 @@
 
 CloudWatch's metrics are of an interval and so need two samples; the fields of the EBS NVMe log
 page (0xD0, what ``nvme amzn stats`` and ``ebsnvme stats`` print) are sums since the volume was
-made. docs/reference/emulator-statistics.md says how each is reckoned.
+made. docs/reference/emulator-statistics.md says how each is computed.
 """
 
 from collections.abc import Mapping

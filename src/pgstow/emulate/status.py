@@ -249,7 +249,7 @@ def _warnings(state: State | None, server: ServerStatus | None) -> tuple[Warning
 def _beyond(state: State) -> tuple[Warning, ...]:
     """That the volumes may do more than this machine can answer, all at once."""
     reachable = state.reachable_iops
-    wanted = wanted_iops([entry.device for entry in state.volumes], state.host_cap)
+    wanted = total_limit_iops([entry.device for entry in state.volumes], state.host_cap)
     if reachable is None or wanted is None or wanted <= reachable:
         return ()
     return (
@@ -262,7 +262,7 @@ def _beyond(state: State) -> tuple[Warning, ...]:
     )
 
 
-def wanted_iops(devices: Sequence[Device], cap: HostCap | None) -> float | None:
+def total_limit_iops(devices: Sequence[Device], cap: HostCap | None) -> float | None:
     """The most that volumes may do at once within their host's cap; None: one has no limit."""
     of_host, of_themselves = 0.0, 0.0
     for device in devices:

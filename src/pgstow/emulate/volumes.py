@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgstow.emulate.backing import server_of
 from pgstow.emulate.calibrate import MAX_REQUEST_BYTES
-from pgstow.emulate.filesystems import KINDS, mount_options
+from pgstow.emulate.filesystems import FILESYSTEM_TYPES, mount_options
 from pgstow.host import loops, mounts, programs
 from pgstow.host.loops import Loop
 from pgstow.model import Device, Volume
@@ -31,7 +31,7 @@ def show_cache(loop: Loop, device: Device, *, is_volatile: bool) -> None:
 def format_device(volume: Volume, device: str) -> None:
     """Make the layout's filesystem; what an interrupted attempt left is overwritten."""
     options = [part for option in volume.mkfs_options for part in shlex.split(option)]
-    command = KINDS[volume.filesystem].make
+    command = FILESYSTEM_TYPES[volume.filesystem].make
     try:
         programs.run([*command, *options, "--", device], timeout_s=_FORMAT_TIMEOUT_S)
     except HostError as error:
@@ -60,7 +60,7 @@ def ended_server() -> Path | None:
 def grow(volume: Volume, loop: Loop) -> None:
     """Make a mounted filesystem as large as its volume has become."""
     loops.grow(loop)
-    kind = KINDS[volume.filesystem]
+    kind = FILESYSTEM_TYPES[volume.filesystem]
     place = volume.mount if kind.grow_by == "mount" else loop.device
     try:
         programs.run([*kind.grow, place], timeout_s=_FORMAT_TIMEOUT_S)

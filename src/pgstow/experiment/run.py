@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 
 from pgstow.experiment import design, stolen
 from pgstow.experiment.builds import Builds
-from pgstow.experiment.conduct import Conduct, StoppedError
+from pgstow.experiment.run_context import RunContext, StoppedError
 from pgstow.experiment.targets.target import Target
 from pgstow.experiment.timetable import PlannedTrial, Progress, Timetable, scheduled_s
-from pgstow.experiment.trial import Place, Tools, run_trial
+from pgstow.experiment.trial import Tools, TrialSlot, run_trial
 from pgstow.model.errors import PgstowError
 from pgstow.model.experiment import Experiment, Treatment, Trial
 
@@ -42,9 +42,9 @@ class BlockJob:
     builds: Builds
     repeats: int = 0
 
-    def place(self, position: int) -> Place:
+    def slot(self, position: int) -> TrialSlot:
         """Where a trial stands. All treatments of a block draw the same random numbers."""
-        return Place(self.block, position, self.experiment.seed + self.block)
+        return TrialSlot(self.block, position, self.experiment.seed + self.block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,46 +127,46 @@ def _jobs(
 
 
 def _run_here(jobs: Sequence[BlockJob], timetable: Timetable, on_trial: OnTrial) -> None:
-    conduct = Conduct(timetable.say)
+    run_context = RunContext(timetable.say)
     treatments = [treatment for job in jobs for _, treatment in job.treatments]
     if jobs:
-        jobs[0].target.prepare(treatments, jobs[0].tools.generator, conduct)
+        jobs[0].target.prepare(treatments, jobs[0].tools.generator, run_context)
     for job in jobs:
-        run_trials(job, conduct, timetable, on_trial)
+        run_trials(job, run_context, timetable, on_trial)
 
 
 def run_block(job: BlockJob) -> BlockResult:
     """Run a block on this machine: what an executor is given."""
     trials: list[Trial] = []
-    conduct = Conduct()
+    run_context = RunContext()
     treatments = [treatment for _, treatment in job.treatments]
     try:
-        job.target.prepare(treatments, job.tools.generator, conduct)
-        run_trials(job, conduct, None, trials.append)
+        job.target.prepare(treatments, job.tools.generator, run_context)
+        run_trials(job, run_context, None, trials.append)
     except PgstowError as error:
         return BlockResult(tuple(trials), error)
     return BlockResult(tuple(trials))
 
 
 def run_trials(
-    job: BlockJob, conduct: Conduct, timetable: Timetable | None, on_trial: OnTrial
+    job: BlockJob, run_context: RunContext, timetable: Timetable | None, on_trial: OnTrial
 ) -> None:
     """Run a block's trials, one after the other or side by side."""
     if job.experiment.side_by_side:
-        for trial in _side_by_side(job, conduct, timetable):
+        for trial in _side_by_side(job, run_context, timetable):
             if timetable is not None:
                 timetable.end(trial.block, trial.levels)
             on_trial(trial)
         return
     for position, treatment in job.treatments:
-        _run_undisturbed(job, position, treatment, conduct, timetable, on_trial=on_trial)
+        _run_undisturbed(job, position, treatment, run_context, timetable, on_trial=on_trial)
 
 
 def _run_one(
     job: BlockJob,
     position: int,
     treatment: Treatment,
-    conduct: Conduct,
+    run_context: RunContext,
     timetable: Timetable | None,
     *,
     together: threading.Barrier | None = None,
@@ -175,11 +175,11 @@ def _run_one(
         timetable.begin(job.block, treatment.levels)
     return run_trial(
         treatment,
-        job.place(position),
+        job.slot(position),
         target=job.target,
         tools=job.tools,
         builds=job.builds,
-        conduct=conduct.named(f"block {job.block + 1}, {treatment.name}"),
+        run_context=run_context.named(f"block {job.block + 1}, {treatment.name}"),
         together=together,
     )
 
@@ -188,7 +188,7 @@ def _run_undisturbed(
     job: BlockJob,
     position: int,
     treatment: Treatment,
-    conduct: Conduct,
+    run_context: RunContext,
     timetable: Timetable | None,
     *,
     on_trial: OnTrial,
@@ -197,7 +197,7 @@ def _run_undisturbed(
     found: list[Trial] = []
     try:
         while len(found) <= job.repeats and all(stolen.warnings(one) for one in found):
-            found.append(_run_one(job, position, treatment, conduct, timetable))
+            found.append(_run_one(job, position, treatment, run_context, timetable))
     except PgstowError as error:
         if not found or isinstance(error, StoppedError):
             raise
@@ -209,13 +209,15 @@ def _run_undisturbed(
 
 
 def _side_by_side(
-    job: BlockJob, conduct: Conduct, timetable: Timetable | None
+    job: BlockJob, run_context: RunContext, timetable: Timetable | None
 ) -> tuple[Trial, ...]:
     """Run all of a block's trials at once; where one fails, all end."""
     together = threading.Barrier(len(job.treatments))
     with ThreadPoolExecutor(len(job.treatments), thread_name_prefix="trial") as pool:
         futures = [
-            pool.submit(_run_one, job, position, treatment, conduct, timetable, together=together)
+            pool.submit(
+                _run_one, job, position, treatment, run_context, timetable, together=together
+            )
             for position, treatment in job.treatments
         ]
         try:
@@ -226,7 +228,7 @@ def _side_by_side(
                     break
         finally:
             if not all(future.done() and future.exception() is None for future in futures):
-                conduct.stop()
+                run_context.stop()
                 together.abort()
     _raise_cause(futures)
     return tuple(future.result() for future in futures)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from pgstow.experiment.builds import Builds, build
-from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.generator import Generator, Running
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets.target import Ready, Target
 from pgstow.host import installations
 from pgstow.model.errors import ServerError, UserError
@@ -116,7 +116,7 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrialSlot:
     """Where a trial stands in the design."""
 
     block: int
@@ -126,12 +126,12 @@ class Place:
 
 def run_trial(
     treatment: Treatment,
-    place: Place,
+    slot: TrialSlot,
     *,
     target: Target,
     tools: Tools,
     builds: Builds,
-    conduct: Conduct,
+    run_context: RunContext,
     together: threading.Barrier | None = None,
 ) -> Trial:
     """Run one trial. It ends whole or not at all, and leaves nothing behind.
@@ -140,19 +140,19 @@ def run_trial(
     """
     generator = tools.generator(treatment.workload, treatment.data)
     generator.check()
-    with target.ready(treatment, tools.generator, conduct) as ready:
+    with target.ready(treatment, tools.generator, run_context) as ready:
         measured_with = build(ready.server_version, generator.version())
         builds.hold(treatment, measured_with)
         ready.begin()
-        conduct.sleep(treatment.schedule.settle_s, "settling")
+        run_context.sleep(treatment.schedule.settle_s, "settling")
         if together is not None:
             together.wait()
         measured = _measure(
-            generator, ready, treatment, seed=place.seed, tools=tools, conduct=conduct
+            generator, ready, treatment, seed=slot.seed, tools=tools, run_context=run_context
         )
         return Trial(
-            block=place.block,
-            position=place.position,
+            block=slot.block,
+            position=slot.position,
             levels=treatment.levels,
             began_at=measured.began_at.isoformat(timespec="milliseconds"),
             outcome=measured.outcome,
@@ -180,7 +180,7 @@ def _measure(
     *,
     seed: int,
     tools: Tools,
-    conduct: Conduct,
+    run_context: RunContext,
 ) -> _Measured:
     """Load and record. After a warm-up, the time measured is a part of a longer load; without one
     it is all of the load, from its first transaction on."""
@@ -195,7 +195,7 @@ def _measure(
     ) as running:
         ready.note_clients(running.pids())
         if is_warmed:
-            _watch(running, schedule.warm_up_s, conduct, "warming up")
+            _watch(running, schedule.warm_up_s, run_context, "warming up")
         with tools.make_recording(
             ready.dsn,
             volumes=ready.volumes,
@@ -206,11 +206,11 @@ def _measure(
             began_s = time.time()
             end_watch = ready.watch()
             if treatment.workload.transactions is not None:
-                _await_end(running, conduct, schedule.duration_s)
+                _await_end(running, run_context, schedule.duration_s)
             else:
-                _watch(running, schedule.duration_s, conduct, "measuring")
+                _watch(running, schedule.duration_s, run_context, "measuring")
                 if not is_warmed:
-                    _await_end(running, conduct, _END_PATIENCE_S)
+                    _await_end(running, run_context, _END_PATIENCE_S)
             warnings = end_watch()
             ended_s = time.time()
         began_at = datetime.fromtimestamp(began_s, UTC)
@@ -220,11 +220,11 @@ def _measure(
         return _Measured(began_at, running.outcome(began_s, ended_s), recording, warnings)
 
 
-def _watch(running: Running, seconds: float, conduct: Conduct, what: str) -> None:
+def _watch(running: Running, seconds: float, run_context: RunContext, what: str) -> None:
     """Let the load run for so long; what ends it before is an error."""
     began_s = time.monotonic()
     while (left_s := began_s + seconds - time.monotonic()) > 0:
-        conduct.say(what)
+        run_context.say(what)
         if running.wait(min(0.2, left_s)):
             if left_s <= _TOLERANCE_S:
                 return
@@ -236,10 +236,10 @@ def _watch(running: Running, seconds: float, conduct: Conduct, what: str) -> Non
             )
 
 
-def _await_end(running: Running, conduct: Conduct, patience_s: float) -> None:
+def _await_end(running: Running, run_context: RunContext, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     while not running.wait(0.2):
-        conduct.say("measuring")
+        run_context.say("measuring")
         if time.monotonic() > deadline:
             raise ServerError(
                 f"the load has not ended after {patience_s:g} s",

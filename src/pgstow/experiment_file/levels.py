@@ -20,51 +20,51 @@ class Level:
     changes: tuple[tuple[Path, Any], ...]
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it stands, for errors."""
         return f"factors.{self.factor} level {self.name}"
 
 
 def levels_of(name: str, factor: FactorTable) -> tuple[Level, ...]:
     """A factor's levels, in the file's order."""
-    place = f"factors.{name}"
+    location = f"factors.{name}"
     if factor.key is not None:
-        path = _path(f"{place}.key", factor.key)
-        named = _named_values(f"{place}.levels", factor.levels)
+        path = _path(f"{location}.key", factor.key)
+        named = _named_values(f"{location}.levels", factor.levels)
         found = [Level(name, level, ((path, value),)) for level, value in named]
     elif isinstance(factor.levels, Mapping):
-        found = [Level(name, one, _changes(place, one, v)) for one, v in factor.levels.items()]
+        found = [Level(name, one, _changes(location, one, v)) for one, v in factor.levels.items()]
     else:
-        raise UserError(f"{place}.key: is missing", "say which key has these values")
+        raise UserError(f"{location}.key: is missing", "say which key has these values")
     names = [level.name for level in found]
     for level in names:
         if names.count(level) > 1:
-            raise UserError(f"{place}.levels: {level} is there twice", "name each level once")
+            raise UserError(f"{location}.levels: {level} is there twice", "name each level once")
     if not names:
-        raise UserError(f"{place}.levels: has none", "give the factor its levels")
+        raise UserError(f"{location}.levels: has none", "give the factor its levels")
     return tuple(found)
 
 
-def _named_values(place: str, values: list[Any] | dict[str, Any]) -> list[tuple[str, Any]]:
+def _named_values(location: str, values: list[Any] | dict[str, Any]) -> list[tuple[str, Any]]:
     if isinstance(values, Mapping):
         return list(values.items())
-    return [(_level_name(place, value), value) for value in values]
+    return [(_level_name(location, value), value) for value in values]
 
 
-def _level_name(place: str, value: Any) -> str:
+def _level_name(location: str, value: Any) -> str:
     """What people call a level that is given by its value alone."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, list):
-        return " ".join(_level_name(place, one) for one in value) or "none"
+        return " ".join(_level_name(location, one) for one in value) or "none"
     if isinstance(value, Mapping):
         remedy = "give it a name: levels = { NAME = … }"
-        raise UserError(f"{place}: {shown(value)}: a table has no short name", remedy)
+        raise UserError(f"{location}: {shown(value)}: a table has no short name", remedy)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _changes(place: str, name: str, table: Any) -> tuple[tuple[Path, Any], ...]:
-    where = f"{place}.levels.{name}"
+def _changes(location: str, name: str, table: Any) -> tuple[tuple[Path, Any], ...]:
+    where = f"{location}.levels.{name}"
     if not isinstance(table, Mapping):
         remedy = 'write what it changes, like { "schedule.duration" = "30s" }, or give key'
         raise UserError(f"{where}: must be a table, not {shown(table)}", remedy)

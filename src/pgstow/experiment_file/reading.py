@@ -149,13 +149,13 @@ class _Reading:
             side_by_side=self.table.side_by_side,
         )
 
-    def _with_layout(self, tables: Tables, place: str) -> Tables:
+    def _with_layout(self, tables: Tables, location: str) -> Tables:
         """The tables with the layout's own, where it is given as a file."""
         name = tables.get("layout")
         if not isinstance(name, str):
             return tables
         path = self.directory / name
-        where = f"{place}: layout" if place else "layout"
+        where = f"{location}: layout" if location else "layout"
         try:
             found = parse_tables(read_text(path, "layout file"), str(path))
         except UserError as error:
@@ -170,34 +170,34 @@ class _Reading:
             return "", base
         if wanted not in profiles:
             raise UserError(f"there is no profile {wanted!r}", did_you_mean(wanted, profiles))
-        place = f"profiles.{wanted}"
+        location = f"profiles.{wanted}"
         if not isinstance(profiles[wanted], Mapping):
-            what = f"{place}: must be a table, not {shown(profiles[wanted])}"
-            raise UserError(what, f"write it as [{place}]")
+            what = f"{location}: must be a table, not {shown(profiles[wanted])}"
+            raise UserError(what, f"write it as [{location}]")
         try:
             found = list(keys.changes(profiles[wanted]))
         except ValueError as error:
             rule, _, remedy = str(error).partition("; ")
-            raise UserError(f"{place}: {rule}", remedy) from None
-        return wanted, self._with_changes(base, found, place)
+            raise UserError(f"{location}: {rule}", remedy) from None
+        return wanted, self._with_changes(base, found, location)
 
-    def _with_changes(self, tables: Tables, changes: Changes, place: str) -> Tables:
+    def _with_changes(self, tables: Tables, changes: Changes, location: str) -> Tables:
         made = {path[2] for path, _ in changes if path[:2] == _VOLUMES and path[3:] == _TYPE}
         for path, value in changes:
             volumes = keys.value_at(tables, _VOLUMES) or {}
             if path[:2] == _VOLUMES and len(path) > 3 and path[2] not in {*volumes, *made}:
-                what = f"{place}: {dotted(path)}: the layout has no volume {path[2]}"
+                what = f"{location}: {dotted(path)}: the layout has no volume {path[2]}"
                 raise UserError(what, did_you_mean(path[2], volumes))
-            tables = self._changed(tables, path, value, place)
+            tables = self._changed(tables, path, value, location)
         return tables
 
-    def _changed(self, tables: Tables, path: keys.Path, value: Any, place: str) -> Tables:
-        """The tables with one key set, as ``place`` of the file says."""
-        self.origins[path] = place
+    def _changed(self, tables: Tables, path: keys.Path, value: Any, location: str) -> Tables:
+        """The tables with one key set, as ``location`` of the file says."""
+        self.origins[path] = location
         if path[0] == "factors" and path[2:] == ("levels",):
-            value = _picked(path, keys.value_at(tables, path), value, place)
+            value = _picked(path, keys.value_at(tables, path), value, location)
         changed = keys.changed(tables, path, value)
-        return self._with_layout(changed, place) if path == ("layout",) else changed
+        return self._with_layout(changed, location) if path == ("layout",) else changed
 
     def _known_levels(self) -> dict[str, set[str]]:
         """Every factor's levels, of the file as written too: a profile may have left some out."""
@@ -216,7 +216,7 @@ class _Reading:
         tables, profile_origins = self.base, dict(self.origins)
         try:
             for level in combination:
-                tables = self._with_changes(tables, level.changes, level.place)
+                tables = self._with_changes(tables, level.changes, level.location)
             levels = tuple((level.factor, level.name) for level in combination)
             table = _validated(TreatmentTable, _with_mounts(tables), self.origins)
         finally:
@@ -269,19 +269,19 @@ def _validated(model: type[_Table], tables: Tables, origins: Mapping[keys.Path, 
     except ValidationError as error:
         mistake, more = first_mistake(error)
         message, remedy = explain(mistake, model, _DOCUMENT)
-        place = tuple(str(part) for part in mistake["loc"] if not isinstance(part, int))
-        set_by = [where for path, where in origins.items() if place[: len(path)] == path]
+        location = tuple(str(part) for part in mistake["loc"] if not isinstance(part, int))
+        set_by = [where for path, where in origins.items() if location[: len(path)] == path]
         prefix = f"{set_by[-1]}: " if set_by else ""
         raise UserError(prefix + message, remedy + more) from None
 
 
-def _picked(path: keys.Path, written: Any, wanted: Any, place: str) -> Any:
+def _picked(path: keys.Path, written: Any, wanted: Any, location: str) -> Any:
     """Levels by name, where a profile lists those to keep of a table."""
     if not isinstance(written, Mapping) or not isinstance(wanted, list):
         return wanted
     for name in wanted:
         if name not in written:
-            what = f"{place}: {dotted(path)}: {shown(name)}: there is no such level"
+            what = f"{location}: {dotted(path)}: {shown(name)}: there is no such level"
             raise UserError(what, did_you_mean(str(name), written))
     return {name: written[name] for name in wanted}
 

@@ -376,8 +376,8 @@ def _setting_step(setting: str, present: str | None, value: str) -> Step:
 def _wal(state: ServerState, present: Layout, wanted: Layout, estimator: Estimator) -> list[Step]:
     inside = f"{state.data_directory.rstrip('/')}/pg_wal"
     volume = wanted.volume(wanted.postgres.wal)
-    at_home = wanted.postgres.wal == wanted.postgres.data
-    directory = inside if at_home else f"{volume.mount.rstrip('/')}/pg_wal"
+    is_inside = wanted.postgres.wal == wanted.postgres.data
+    directory = inside if is_inside else f"{volume.mount.rstrip('/')}/pg_wal"
     actual = state.wal_directory
     if actual is None:
         before = present.volume(present.postgres.wal)

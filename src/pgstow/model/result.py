@@ -26,7 +26,7 @@ class Goal:
     forbid_types: tuple[str, ...] = ()
     max_volumes: int = 6
     max_stripes: int = 8
-    free_space: float = 0.3  # share to leave free of what is bought; see Shape.kept_gib
+    free_space: float = 0.3  # share to leave free of what is bought; see CandidateVolume.kept_gib
     horizon_s: float | None = None  # relations as large as they will be after so long
     instance: str | None = None  # None: the one there is
     any_instance: bool = False  # the instance is planned too, and its price is part of the price

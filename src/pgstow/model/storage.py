@@ -410,7 +410,7 @@ class Device:
         return None if self.member.iops is None else self.member.iops * self.stripes
 
     @property
-    def write_weight(self) -> float:
+    def write_cost_ratio(self) -> float:
         """How many operations of ``iops`` one write counts as."""
         member = self.member
         if member.iops is None or member.write_iops is None:

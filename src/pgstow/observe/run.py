@@ -99,7 +99,7 @@ class _Loop:
             if self.stop() and not self._is_worth_a_sample():
                 break
             try:
-                self._take()
+                self._sample()
                 lost_at_s = None
             except PgstowError as error:
                 self.sampler.close()
@@ -113,7 +113,7 @@ class _Loop:
         if len(self.samples) < 2:
             raise UserError("too little was seen: fewer than two samples", "let it run for longer")
 
-    def _take(self) -> None:
+    def _sample(self) -> None:
         server = self.sampler.sample()
         written = self.probe.commits
         server = replace(

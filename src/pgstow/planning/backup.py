@@ -44,17 +44,17 @@ def backup_volume(base: Layout, goal: Goal, catalog: PlanningCatalog) -> Backup 
     size = Access(goal.backup_bytes / GIB, 0.0, 0.0)
     margins = Margins(goal.free_space, goal.headroom)
     offers = []
-    for shape in sold(base.host, catalog):
-        is_offered = not goal.allow_types or shape.type in goal.allow_types
-        if not is_offered or shape.type in goal.forbid_types or shape.is_ephemeral:
+    for candidate in sold(base.host, catalog):
+        is_offered = not goal.allow_types or candidate.type in goal.allow_types
+        if not is_offered or candidate.type in goal.forbid_types or candidate.is_ephemeral:
             continue
-        gib = gib_bought(shape, size, margins)
-        least = shape.rules.least(Asked(gib * GIB))
+        gib = gib_bought(candidate, size, margins)
+        least = candidate.rules.least(Asked(gib * GIB))
         if least is not None:
-            is_bought = shape.is_iops_provisioned and shape.rules.iops.included is None
+            is_bought = candidate.is_iops_provisioned and candidate.rules.iops.included is None
             volume = Volume(
                 _NAME,
-                shape.type,
+                candidate.type,
                 Bytes(int(least.size_bytes)),
                 str(PurePosixPath(base.volume(base.postgres.data).mount).parent / _NAME),
                 iops=Iops(least.iops) if is_bought else None,

@@ -19,13 +19,13 @@ import numpy as np
 
 from pgstow.model import InfeasibleError, Layout
 from pgstow.planning.build import layout_of
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.needs import response_budget_us
-from pgstow.planning.placement import BYTES, IOPS, Placed, PlacementProblem, Sizes
+from pgstow.planning.placement import BYTES, IOPS, PlacementProblem, PlacementSolution, Sizes
 from pgstow.planning.placement.problem import Floats, Ints
 from pgstow.planning.placement.sizing import keeps_shared, sizes
 from pgstow.planning.problem import READS, WRITES, solution_of
 from pgstow.planning.search import Planner
-from pgstow.planning.shapes import Shape
 
 _COLD_SHARE = 5e-3  # of all accesses: between the document's cold relations and its warm one
 _CUTS = 64
@@ -33,24 +33,24 @@ _HALVINGS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
-    """What a rule is given: the placement problem without limits that all share, and the shapes."""
+class RuleContext:
+    """What a rule is given: the placement problem without shared limits, and the candidates."""
 
     planner: Planner
     problem: PlacementProblem
     response_ms: float | None
 
     def kept(self, volume: str, kind: str) -> int:
-        """The shape that keeps a volume, as another type."""
+        """The candidate that keeps a volume, as another type."""
         return self._index(f"{volume}:{kind}")
 
     def new(self, kind: str) -> int:
-        """The shape of one new volume of a type."""
+        """The candidate of one new volume of a type."""
         return self._index(f"{kind}x1")
 
     def _index(self, key: str) -> int:
-        for place, shape in enumerate(self.problem.shapes):
-            if shape.key == key:
+        for place, candidate in enumerate(self.problem.candidates):
+            if candidate.key == key:
                 return place
         raise InfeasibleError(f"the platform sells no {key}", "compare on another platform")
 
@@ -62,21 +62,25 @@ class Ground:
     @property
     def general(self) -> str:
         """The cheapest type that is no hard disk."""
-        return min(self._plain(), key=lambda shape: (shape.usd_per_gib, shape.read_us)).type
+        return min(
+            self._plain(), key=lambda candidate: (candidate.usd_per_gib, candidate.read_us)
+        ).type
 
     @property
     def fast(self) -> str:
         """The quickest type with provisioned IOPS."""
-        quick = [shape for shape in self._plain() if shape.is_iops_provisioned] or self._plain()
-        return min(quick, key=lambda shape: (shape.read_us, shape.usd_per_iops)).type
+        quick = [
+            candidate for candidate in self._plain() if candidate.is_iops_provisioned
+        ] or self._plain()
+        return min(quick, key=lambda candidate: (candidate.read_us, candidate.usd_per_iops)).type
 
-    def _plain(self) -> list[Shape]:
+    def _plain(self) -> list[CandidateVolume]:
         kept = self.data
         found = [
-            shape
-            for shape in self.problem.shapes
-            if (shape.existing is None or shape.existing.name == kept)
-            and not (shape.is_hdd or shape.is_ephemeral or shape.is_for_wal)
+            candidate
+            for candidate in self.problem.candidates
+            if (candidate.existing is None or candidate.existing.name == kept)
+            and not (candidate.is_hdd or candidate.is_ephemeral or candidate.is_for_wal)
         ]
         if not found:
             raise InfeasibleError(f"volume {kept} can be of hard disks alone", "")
@@ -84,111 +88,117 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Put:
-    """Where a rule puts things: the shapes of relations, and of data directory, WAL, temp."""
+class Assignment:
+    """Where a rule puts things: the candidates of relations, and of data directory, WAL, temp."""
 
     items: Ints
     singles: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bill:
+class Quote:
     """What a rule buys."""
 
-    put: Put
+    assignment: Assignment
     volumes: tuple[Sizes, ...]
     usd_month: float
 
 
-Rule = Callable[[Ground], Put]
+Rule = Callable[[RuleContext], Assignment]
 
 
-def _everything(where: Ground, shape: int, *, wal: int | None = None) -> Put:
-    singles = np.full(where.problem.singles.count, shape, dtype=np.int64)
-    singles[1] = shape if wal is None else wal
-    return Put(np.full(where.problem.items.count, shape, dtype=np.int64), singles)
+def _everything(where: RuleContext, candidate: int, *, wal: int | None = None) -> Assignment:
+    singles = np.full(where.problem.singles.count, candidate, dtype=np.int64)
+    singles[1] = candidate if wal is None else wal
+    return Assignment(np.full(where.problem.items.count, candidate, dtype=np.int64), singles)
 
 
-def _one_volume(where: Ground) -> Put:
+def _one_volume(where: RuleContext) -> Assignment:
     return _everything(where, where.kept(where.data, where.general))
 
 
-def _all_fast(where: Ground) -> Put:
+def _all_fast(where: RuleContext) -> Assignment:
     return _everything(where, where.kept(where.data, where.fast))
 
 
-def _wal_apart(where: Ground) -> Put:
+def _wal_apart(where: RuleContext) -> Assignment:
     wal = where.new(where.general)
     return _everything(where, where.kept(where.data, where.general), wal=wal)
 
 
-def _indexes_on_fast(where: Ground) -> Put:
-    put = _one_volume(where)
+def _indexes_on_fast(where: RuleContext) -> Assignment:
+    assignment = _one_volume(where)
     kinds = {relation.id: relation.kind for relation in where.planner.profile.server.relations}
     relations = where.planner.demands.relations
     is_index = np.array([kinds[relation] == "index" for relation in relations], dtype=bool)
-    put.items[is_index] = where.new(where.fast)
-    return put
+    assignment.items[is_index] = where.new(where.fast)
+    return assignment
 
 
-def _by_hand(where: Ground) -> Put:
+def _by_hand(where: RuleContext) -> Assignment:
     """The document's layout: WAL alone and what is not cold on fast volumes, the rest on bulk."""
     fast = where.new(where.fast)
-    wal = next((c for c, s in enumerate(where.problem.shapes) if s.key == f"{where.fast}x1b"), fast)
-    put = _everything(where, where.kept(where.data, where.general), wal=wal)
+    wal = next(
+        (c for c, s in enumerate(where.problem.candidates) if s.key == f"{where.fast}x1b"), fast
+    )
+    assignment = _everything(where, where.kept(where.data, where.general), wal=wal)
     accesses = _accesses(where)
-    put.items[accesses >= _COLD_SHARE * accesses.sum()] = fast
-    put.singles[2:] = fast
-    return put
+    assignment.items[accesses >= _COLD_SHARE * accesses.sum()] = fast
+    assignment.singles[2:] = fast
+    return assignment
 
 
-def _greedy(where: Ground) -> Put:
+def _greedy(where: RuleContext) -> Assignment:
     """The densest relations on the fast type: of all cuts that meet the goal, the cheapest."""
     problem, fast = where.problem, where.new(where.fast)
-    put = _one_volume(where)
+    assignment = _one_volume(where)
     density = _accesses(where) / problem.items.demand[:, 0]
     order = np.argsort(-density, kind="stable")
     limited = replace(problem, response_ms=where.response_ms)
-    best: tuple[bool, float, Put] | None = None
+    best: tuple[bool, float, Assignment] | None = None
     for cut in np.unique(np.linspace(0, len(order), _CUTS).astype(np.int64)).tolist():
-        tried = Put(put.items.copy(), put.singles)
+        tried = Assignment(assignment.items.copy(), assignment.singles)
         tried.items[order[:cut]] = fast
         load = _loads(problem, tried)
         usd = sum(_bought(problem, c, load[c])[1] for c in _used(tried))
-        candidate = (not keeps_shared(limited, load), usd, tried)
-        if best is None or candidate[:2] < best[:2]:
-            best = candidate
-    return best[2] if best else put
+        tried_cut = (not keeps_shared(limited, load), usd, tried)
+        if best is None or tried_cut[:2] < best[:2]:
+            best = tried_cut
+    return best[2] if best else assignment
 
 
-def _right_sized(where: Ground) -> Put:
+def _right_sized(where: RuleContext) -> Assignment:
     """Everything where it is; each volume of the type that bears its own load most cheaply."""
     layout, demands, problem = where.planner.base, where.planner.demands, where.problem
     temp = layout.postgres.temp[0] if layout.postgres.temp else layout.postgres.data
-    homes = np.array(demands.volumes)[demands.home] if len(demands.home) else np.array([])
+    current_volumes = (
+        np.array(demands.volumes)[demands.current_volume]
+        if len(demands.current_volume)
+        else np.array([])
+    )
     every = (layout.postgres.data, layout.postgres.wal, temp)
-    single_homes = np.array(every[: problem.singles.count])
-    put = _everything(where, 0)
+    special_current_volumes = np.array(every[: problem.singles.count])
+    assignment = _everything(where, 0)
     for volume in layout.volumes:
         ways = [
             c
-            for c, shape in enumerate(problem.shapes)
-            if shape.existing is not None
-            and shape.existing.name == volume.name
-            and (not shape.is_hdd or shape.type == volume.type)
+            for c, candidate in enumerate(problem.candidates)
+            if candidate.existing is not None
+            and candidate.existing.name == volume.name
+            and (not candidate.is_hdd or candidate.type == volume.type)
         ]
         prices: list[tuple[bool, float, int]] = []
         for c in ways:
-            put.items[homes == volume.name] = c
-            put.singles[single_homes == volume.name] = c
-            _, usd, fits = _bought(problem, c, _loads(problem, put)[c])
+            assignment.items[current_volumes == volume.name] = c
+            assignment.singles[special_current_volumes == volume.name] = c
+            _, usd, fits = _bought(problem, c, _loads(problem, assignment)[c])
             prices.append((not fits, usd, c))
         if not prices:
             raise InfeasibleError(f"volume {volume.name} can be kept in no way", "")
         chosen = min(prices)[2]
-        put.items[homes == volume.name] = chosen
-        put.singles[single_homes == volume.name] = chosen
-    return put
+        assignment.items[current_volumes == volume.name] = chosen
+        assignment.singles[special_current_volumes == volume.name] = chosen
+    return assignment
 
 
 RULES: Mapping[str, Rule] = {
@@ -202,22 +212,26 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def _accesses(where: Ground) -> Floats:
+def _accesses(where: RuleContext) -> Floats:
     """Reads, scans' reads and writes of one transaction, by relation."""
     return np.asarray(where.problem.items.demand[:, READS : WRITES + 1].sum(axis=1))
 
 
-def _used(put: Put) -> list[int]:
-    used: list[int] = np.unique(np.concatenate((put.items, put.singles))).tolist()
+def _used(assignment: Assignment) -> list[int]:
+    used: list[int] = np.unique(np.concatenate((assignment.items, assignment.singles))).tolist()
     return used
 
 
-def _loads(problem: PlacementProblem, put: Put) -> Floats:
-    """Shapes × USES."""
-    shapes, demand = len(problem.shapes), problem.items.demand
-    sums = [np.bincount(put.items, demand[:, k], shapes) for k in range(demand.shape[1])]
+def _loads(problem: PlacementProblem, assignment: Assignment) -> Floats:
+    """Candidates × USES."""
+    candidates, demand = len(problem.candidates), problem.items.demand
+    sums = [np.bincount(assignment.items, demand[:, k], candidates) for k in range(demand.shape[1])]
     load: Floats = np.einsum("cuk,ck->cu", problem.use_per_demand, np.stack(sums, axis=1))
-    np.add.at(load, put.singles, problem.singles.use[np.arange(len(put.singles)), put.singles])
+    np.add.at(
+        load,
+        assignment.singles,
+        problem.singles.use[np.arange(len(assignment.singles)), assignment.singles],
+    )
     return load
 
 
@@ -238,36 +252,36 @@ def _bought(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, flo
         else:
             low, best = middle, found
     if best is None:
-        shape = problem.shapes[c].label
-        raise InfeasibleError(f"{shape} cannot hold what would lie on it", "")
+        candidate = problem.candidates[c].label
+        raise InfeasibleError(f"{candidate} cannot hold what would lie on it", "")
     return *best, False
 
 
-def ground(planner: Planner, tps: float) -> Ground:
+def rule_context(planner: Planner, tps: float) -> RuleContext:
     """What the rules work on at one throughput."""
     response_us = response_budget_us(planner.workload, tps)
     response_ms = None if response_us is None else response_us / 1000
-    return Ground(planner, planner.unlimited(tps), response_ms)
+    return RuleContext(planner, planner.unlimited(tps), response_ms)
 
 
-def bought(rule: Rule, where: Ground) -> Bill:
+def bought(rule: Rule, where: RuleContext) -> Quote:
     """A rule's volumes, each sized for what lies on it.
 
     Raises InfeasibleError where the platform does not sell what the rule asks for.
     """
-    problem, put = where.problem, rule(where)
-    load = _loads(problem, put)
-    volumes = [_bought(problem, c, load[c]) for c in _used(put)]
-    return Bill(put, tuple(one for one, _, _ in volumes), sum(usd for _, usd, _ in volumes))
+    problem, assignment = where.problem, rule(where)
+    load = _loads(problem, assignment)
+    volumes = [_bought(problem, c, load[c]) for c in _used(assignment)]
+    return Quote(assignment, tuple(one for one, _, _ in volumes), sum(usd for _, usd, _ in volumes))
 
 
-def layout(bill: Bill, where: Ground) -> Layout:
+def layout(quote: Quote, where: RuleContext) -> Layout:
     """The layout that was bought."""
-    placed = Placed(
-        item_shape=bill.put.items,
-        single_shape=bill.put.singles,
-        volumes=bill.volumes,
-        usd_month=bill.usd_month,
+    placed = PlacementSolution(
+        item_candidate=quote.assignment.items,
+        special_candidate=quote.assignment.singles,
+        volumes=quote.volumes,
+        usd_month=quote.usd_month,
         bound_usd=0.0,
     )
     solution = solution_of(where.problem, placed, where.planner.demands)

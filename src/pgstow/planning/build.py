@@ -17,41 +17,45 @@ def layout_of(present: Layout, solution: Solution) -> Layout:
     """The layout a solution stands for: whole GiB, IOPS and MiB/s, named volumes, tablespaces."""
     names = _names(present, solution)
     volumes = {
-        names[one.shape.key]: _volume(one, names[one.shape.key], present)
+        names[one.candidate.key]: _volume(one, names[one.candidate.key], present)
         for one in solution.volumes
     }
-    on = {single: names[shape] for single, shape in solution.single_shape.items()}
-    lies = {relation: names[shape] for relation, shape in solution.relation_shape.items()}
-    data = names[_shape_keeping(solution, present.postgres.data)]
+    on = {single: names[candidate] for single, candidate in solution.special_candidate.items()}
+    volume_of_relation = {
+        relation: names[candidate] for relation, candidate in solution.relation_candidate.items()
+    }
+    data = names[_candidate_keeping(solution, present.postgres.data)]
     wal = on[WAL]
     temp = (on[TEMP],) if TEMP in on and on[TEMP] != data else ()
     return replace(
         present,
         volumes=tuple(volumes.values()),
         postgres=replace(present.postgres, data=data, wal=wal, temp=temp),
-        tablespaces=_tablespaces(present, lies, volumes, data, temp),
+        tablespaces=_tablespaces(present, volume_of_relation, volumes, data, temp),
     )
 
 
-def _shape_keeping(solution: Solution, volume: str) -> str:
+def _candidate_keeping(solution: Solution, volume: str) -> str:
     return next(
-        one.shape.key
+        one.candidate.key
         for one in solution.volumes
-        if one.shape.existing and one.shape.existing.name == volume
+        if one.candidate.existing and one.candidate.existing.name == volume
     )
 
 
 def _names(present: Layout, solution: Solution) -> dict[str, str]:
-    """A volume's name by its shape's key: kept ones keep theirs, new ones say what is on them."""
+    """Each candidate's volume name: kept ones keep theirs, new ones say what is on them."""
     names: dict[str, str] = {}
     taken = {volume.name for volume in present.volumes}
-    new = [one for one in solution.volumes if one.shape.existing is None and not one.shape.name]
+    new = [
+        one for one in solution.volumes if one.candidate.existing is None and not one.candidate.name
+    ]
     for one in solution.volumes:
-        if one.shape.existing is not None:
-            names[one.shape.key] = one.shape.existing.name
-        elif one.shape.name is not None:
-            names[one.shape.key] = one.shape.name
-            taken.add(one.shape.name)
+        if one.candidate.existing is not None:
+            names[one.candidate.key] = one.candidate.existing.name
+        elif one.candidate.name is not None:
+            names[one.candidate.key] = one.candidate.name
+            taken.add(one.candidate.name)
     for one in sorted(new, key=lambda one: -one.iops / max(one.gib, 1.0)):
         holds = (*one.singles, *(("relations",) if one.relations else ()))
         if holds == (WAL,):
@@ -62,34 +66,34 @@ def _names(present: Layout, solution: Solution) -> dict[str, str]:
             wanted = "fast" if one.iops / max(one.gib, 1.0) >= 3 else "bulk"
         name = _free_name(wanted, taken)
         taken.add(name)
-        names[one.shape.key] = name
+        names[one.candidate.key] = name
     return names
 
 
 def _volume(bought: Bought, name: str, present: Layout) -> Volume:
     """The least that is sold and is enough, member by member."""
-    shape, members = bought.shape, bought.shape.stripes
+    candidate, members = bought.candidate, bought.candidate.stripes
     size_bytes, iops, rate = _sold(bought)
-    provisioned_iops = Iops(iops) if shape.is_iops_provisioned else None
-    is_rate = shape.rules.throughput.is_provisioned
+    provisioned_iops = Iops(iops) if candidate.is_iops_provisioned else None
+    is_rate = candidate.rules.throughput.is_provisioned
     provisioned_rate = BytesPerSecond(rate) if is_rate else None
-    if shape.existing is not None:
-        same_type = shape.type == shape.existing.type
-        if same_type and shape.rules.iops.is_declared:
-            provisioned_iops = shape.existing.iops
-        if same_type and shape.rules.throughput.is_declared:
-            provisioned_rate = shape.existing.throughput
-        grown_bytes = Bytes(max(size_bytes, shape.existing.size_bytes))
+    if candidate.existing is not None:
+        same_type = candidate.type == candidate.existing.type
+        if same_type and candidate.rules.iops.is_declared:
+            provisioned_iops = candidate.existing.iops
+        if same_type and candidate.rules.throughput.is_declared:
+            provisioned_rate = candidate.existing.throughput
+        grown_bytes = Bytes(max(size_bytes, candidate.existing.size_bytes))
         return replace(
-            shape.existing,
-            type=shape.type,
+            candidate.existing,
+            type=candidate.type,
             size_bytes=grown_bytes,
             iops=provisioned_iops,
             throughput=provisioned_rate,
-            latency=shape.existing.latency if same_type else None,
+            latency=candidate.existing.latency if same_type else None,
             # Another type or size may have no credits to begin with.
-            burst_credits=shape.existing.burst_credits
-            if same_type and grown_bytes == shape.existing.size_bytes
+            burst_credits=candidate.existing.burst_credits
+            if same_type and grown_bytes == candidate.existing.size_bytes
             else None,
         )
     beside = PurePosixPath(present.volume(present.postgres.data).mount).parent
@@ -97,7 +101,7 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
         beside = PurePosixPath("/mnt")
     return Volume(
         name=name,
-        type=shape.type,
+        type=candidate.type,
         size_bytes=size_bytes,
         mount=str(beside / name),
         iops=provisioned_iops,
@@ -108,7 +112,7 @@ def _volume(bought: Bought, name: str, present: Layout) -> Volume:
 
 def _sold(bought: Bought) -> tuple[Bytes, float, float]:
     """Size, IOPS and bytes per second of one member, on the provider's grid."""
-    rules, members = bought.shape.rules, bought.shape.stripes
+    rules, members = bought.candidate.rules, bought.candidate.stripes
     has_iops, has_rate = rules.iops.is_provisioned, rules.throughput.is_provisioned
     asked = Asked(
         bought.gib / members * GIB * (1 - _SOLVER),
@@ -117,13 +121,13 @@ def _sold(bought: Bought) -> tuple[Bytes, float, float]:
     )
     least = rules.least(asked)
     if least is None:
-        raise AssertionError(f"{bought.shape.label} is sold with nothing like {asked}")
+        raise AssertionError(f"{bought.candidate.label} is sold with nothing like {asked}")
     return Bytes(int(least.size_bytes)), least.iops, least.bytes_per_s
 
 
 def _tablespaces(
     present: Layout,
-    lies: dict[RelationId, str],
+    volume_of_relation: dict[RelationId, str],
     volumes: dict[str, Volume],
     data: str,
     temp: tuple[str, ...],
@@ -138,7 +142,7 @@ def _tablespaces(
         if space.volume in volumes
     }
     placed: dict[str, list[RelationId]] = {name: [] for name in spaces}
-    moved = dict(lies)
+    moved = dict(volume_of_relation)
     for space in present.tablespaces:
         for relation in space.relations:
             target = moved.setdefault(relation, space.volume if space.name in spaces else data)

@@ -1,4 +1,4 @@
-"""Which shapes a plan may use: existing volumes in place, and what the platform sells."""
+"""Which candidates a plan may use: existing volumes in place, and what the platform sells."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Protocol, TypedDict
 
 from pgstow.catalog.types import VolumeType
 from pgstow.model import Goal, HostSpec, Layout, UserError, Volume, Warning
-from pgstow.planning.shapes import Shape
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.prediction.predict import PricedCatalog
 from pgstow.rules import VolumeRules, pieces
 from pgstow.units import GIB, Bytes
@@ -22,7 +22,7 @@ _Z99 = 2.3263  # standard normal quantile of 0.99
 
 
 class Latencies(TypedDict):
-    """What a shape takes for small requests, in microseconds: means and 99th percentiles."""
+    """What a candidate takes for small requests, in microseconds: means and 99th percentiles."""
 
     read_us: float
     write_us: float
@@ -82,12 +82,12 @@ class PlanningCatalog(PricedCatalog, Protocol):
         """Raise LayoutError for what no provider sells."""
 
 
-def candidates(
+def candidate_volumes(
     present: Layout, goal: Goal, catalog: PlanningCatalog, names: tuple[str, ...] = ()
-) -> tuple[Shape, ...]:
-    """Every shape a plan may use, those that keep an existing volume first.
+) -> tuple[CandidateVolume, ...]:
+    """Every candidate a plan may use, those that keep an existing volume first.
 
-    ``names`` are of new volumes that pins ask for: each has shapes of its own.
+    ``names`` are of new volumes that pins ask for: each has candidates of its own.
     """
     host = present.host
     check_types(goal, host, catalog)
@@ -99,39 +99,41 @@ def candidates(
         and kind.price_in(host.region) is not None
         and not kind.is_local
     ]
-    shapes = []
+    candidates = []
     for volume in present.volumes:
         keeping = {volume.type: catalog.volume_type(volume.type)}
         if host.platform in _CHANGES_TYPE and not keeping[volume.type].is_local:
             keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
         for kind in keeping.values():
-            shape = shape_of(kind, catalog.rules(kind.name, host)[0], volume.stripes, volume)
-            if shape is not None:
-                shapes.append(shape)
+            candidate = candidate_of(
+                kind, catalog.rules(kind.name, host)[0], volume.stripes, volume
+            )
+            if candidate is not None:
+                candidates.append(candidate)
     for kind in offered:
         for stripes in _STRIPES if kind.name == "gp3" else (1, 2, 4):
             if stripes <= goal.max_stripes:
                 rules = catalog.rules(kind.name, host)[0]
-                shapes += [
-                    shape
+                candidates += [
+                    candidate
                     for copy in range(_COPIES if stripes == 1 else 1)
-                    if (shape := shape_of(kind, rules, stripes, None, copy)) is not None
+                    if (candidate := candidate_of(kind, rules, stripes, None, copy)) is not None
                 ]
-    shapes += [
-        replace(shape, key=f"{shape.key}@{name}", name=name)
+    candidates += [
+        replace(candidate, key=f"{candidate.key}@{name}", name=name)
         for name in names
-        for shape in shapes
-        if shape.existing is None and not shape.key.endswith("b")
+        for candidate in candidates
+        if candidate.existing is None and not candidate.key.endswith("b")
     ]
-    shapes += _instance_store(present, goal, catalog)
+    candidates += _instance_store(present, goal, catalog)
     data = present.postgres.data
-    if not any(shape.existing and shape.existing.name == data for shape in shapes):
+    if not any(candidate.existing and candidate.existing.name == data for candidate in candidates):
         raise UserError(
             f"volume {data} is of type {present.volume(data).type}, which {host.platform} in "
             f"{host.region} has no price for",
             _price_remedy(host),
         )
-    return tuple(shapes)
+    return tuple(candidates)
 
 
 def check_types(goal: Goal, host: HostSpec, catalog: PlanningCatalog) -> None:
@@ -156,63 +158,63 @@ def _price_remedy(host: HostSpec) -> str:
     return f"pgstow catalog update --region {host.region} reads its prices; or {fix}"
 
 
-def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> list[Shape]:
+def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> list[CandidateVolume]:
     """The instance's own disks where it has any and none is in use: all of them, or one."""
     disks, disk_bytes = catalog.instance_disks(present.host)
     kinds = {kind.name: kind for kind in catalog.types(present.host.platform)}
     wanted = [name for name, kind in kinds.items() if kind.is_ephemeral and kind.is_local]
     if not disks or not disk_bytes or any(volume.type in wanted for volume in present.volumes):
         return []
-    shapes = []
+    candidates = []
     for name in wanted:
         if name in goal.forbid_types or (goal.allow_types and name not in goal.allow_types):
             continue
         size = Bytes(disk_bytes // GIB * GIB)
         rules = catalog.rules(name, present.host)[0]
         rules = replace(rules, min_bytes=size, max_bytes=size, step_bytes=Bytes(GIB))
-        shapes += [
-            shape
+        candidates += [
+            candidate
             for stripes in sorted({1, min(disks, goal.max_stripes)})
-            if (shape := shape_of(kinds[name], rules, stripes, None)) is not None
+            if (candidate := candidate_of(kinds[name], rules, stripes, None)) is not None
         ]
-    return shapes
+    return candidates
 
 
-def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[Shape, ...]:
+def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[CandidateVolume, ...]:
     """One new volume of each type whose price is known on a host."""
-    shapes = [
-        shape_of(kind, catalog.rules(kind.name, host)[0], 1, None)
+    candidates = [
+        candidate_of(kind, catalog.rules(kind.name, host)[0], 1, None)
         for kind in catalog.types(host.platform)
         if not kind.is_local
     ]
-    return tuple(shape for shape in shapes if shape is not None)
+    return tuple(candidate for candidate in candidates if candidate is not None)
 
 
-def in_place_groups(shapes: tuple[Shape, ...]) -> tuple[tuple[str, ...], ...]:
+def in_place_groups(candidates: tuple[CandidateVolume, ...]) -> tuple[tuple[str, ...], ...]:
     """The ways to have one volume, and what does not go together: one of each group at most."""
     groups: dict[str, list[str]] = {}
-    for shape in shapes:
-        name = shape.existing.name if shape.existing is not None else shape.name
+    for candidate in candidates:
+        name = candidate.existing.name if candidate.existing is not None else candidate.name
         if name is not None:
-            groups.setdefault(name, []).append(shape.key)
+            groups.setdefault(name, []).append(candidate.key)
     apart = [
         (one.key, other.key)
-        for one in shapes
+        for one in candidates
         if one.goes_with
-        for other in shapes
+        for other in candidates
         if not other.is_for_wal and other.type not in one.goes_with
     ]
     return (*(tuple(keys) for keys in groups.values()), *apart)
 
 
-def shape_of(
+def candidate_of(
     kind: VolumeType,
     rules: VolumeRules,
     stripes: int,
     existing: Volume | None,
     copy: int = 0,
-) -> Shape | None:
-    """One shape; None where its price is unknown or the existing volume does not fit the type."""
+) -> CandidateVolume | None:
+    """One candidate; None where its price is unknown or the existing volume does not fit."""
     if existing is not None:
         held = max(existing.size_bytes, rules.min_bytes or 0)
         rules = _declared(rules, existing)
@@ -225,7 +227,7 @@ def shape_of(
     if not pieces(rules):
         return None
     name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
-    return Shape(
+    return CandidateVolume(
         key=name,
         rules=rules,
         stripes=stripes,
@@ -241,7 +243,7 @@ def shape_of(
 
 
 def latencies(kind: VolumeType, existing: Volume | None) -> Latencies:
-    """A shape's means and 99th percentiles: the layout's own of a volume that keeps its type."""
+    """A candidate's means and 99th percentiles: the layout's own where the type is kept."""
     is_kept = existing is not None and existing.type == kind.name
     latency = kind.latency_of(existing) if existing and is_kept else kind.latency
     mechanics = kind.mechanics_of(existing) if existing and is_kept else kind.mechanics
@@ -286,11 +288,15 @@ def _proposed(rules: VolumeRules, *, is_new: bool) -> VolumeRules:
     return replace(rules, price=replace(price, iops_known_to=known))
 
 
-def holding(shapes: tuple[Shape, ...], gib: Mapping[str, float]) -> tuple[Shape, ...]:
-    """The shapes with what lies now on the volumes that they keep, by name."""
+def holding(
+    candidates: tuple[CandidateVolume, ...], gib: Mapping[str, float]
+) -> tuple[CandidateVolume, ...]:
+    """The candidates with what lies now on the volumes that they keep, by name."""
     return tuple(
-        shape if shape.existing is None else replace(shape, holds_gib=gib.get(shape.existing.name))
-        for shape in shapes
+        candidate
+        if candidate.existing is None
+        else replace(candidate, holds_gib=gib.get(candidate.existing.name))
+        for candidate in candidates
     )
 
 

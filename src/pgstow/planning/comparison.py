@@ -12,7 +12,7 @@ from pgstow.model import (
     Profile,
 )
 from pgstow.planning.backup import Backup, with_backup
-from pgstow.planning.baselines import RULES, Rule, bought, ground, layout
+from pgstow.planning.baselines import RULES, Rule, bought, layout, rule_context
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.planner import case_of
@@ -25,7 +25,7 @@ _VOLUMES_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One way to buy storage, and what it does. ``missed``: wishes of the goal it does not meet.
+    """One way to buy storage, and what it does. ``missed``: targets of the goal it does not meet.
 
     Without a layout where the rule gives nothing that can be bought, for the reason ``refused``.
     """
@@ -120,7 +120,7 @@ class _Rules:
         return float("inf") if budget is None else budget
 
     def _at(self, rule: Rule, tps: float) -> tuple[Layout, Prediction]:
-        where = ground(self.planner, tps)
+        where = rule_context(self.planner, tps)
         found = layout(bought(rule, where), where)
         if self.backup is not None:
             found = with_backup(found, self.backup)
@@ -133,14 +133,14 @@ class _Rules:
         most = min(work.tps_of_cores * (1 - self.goal.headroom), work.tps_of_clients)
 
         def is_affordable(tps: float) -> bool:
-            return bought(rule, ground(self.planner, tps)).usd_month <= budget
+            return bought(rule, rule_context(self.planner, tps)).usd_month <= budget
 
         return highest(most * 2.0**-_BISECTIONS, most, _BISECTIONS, is_affordable)
 
     def missed(self, seen: Prediction) -> tuple[str, ...]:
-        """The wishes that a prediction does not meet."""
+        """The targets that a prediction does not meet."""
         goal, speed = self.goal, seen.performance
-        wishes = (
+        targets = (
             ("TPS", -speed.tps, None if self.tps is None else -self.tps * TPS_TOLERANCE),
             ("commit p99", speed.commit_ms.p99, goal.commit_p99_ms),
             ("read p99", speed.read_ms.p99 if speed.read_ms else None, goal.read_p99_ms),
@@ -148,6 +148,6 @@ class _Rules:
         )
         return tuple(
             name
-            for name, value, limit in wishes
+            for name, value, limit in targets
             if value is not None and limit is not None and value > limit + CENT
         )

@@ -7,7 +7,7 @@ type whose I/O comes with its space (gp2, st1) makes a busy relation buy space i
 import math
 from dataclasses import dataclass
 
-from pgstow.planning.shapes import Shape
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.prediction import SEQUENTIAL_READ_BYTES
 from pgstow.units import MIB
 
@@ -44,23 +44,25 @@ class Margins:
     headroom: float
 
 
-def gib_bought(shape: Shape, access: Access, margins: Margins) -> float:
+def gib_bought(candidate: CandidateVolume, access: Access, margins: Margins) -> float:
     """The space that has to be bought: for what is stored, or for the I/O that comes with it."""
-    iops, rate = _gross(shape, access, margins)
-    return shape.rules.gib_for(access.gib / (1 - margins.free_space), iops, rate)
+    iops, rate = _gross(candidate, access, margins)
+    return candidate.rules.gib_for(access.gib / (1 - margins.free_space), iops, rate)
 
 
-def usd_month(shape: Shape, access: Access, margins: Margins) -> float:
+def usd_month(candidate: CandidateVolume, access: Access, margins: Margins) -> float:
     """What a relation's space and I/O cost a month, beyond what is included."""
-    iops, rate = _gross(shape, access, margins)
+    iops, rate = _gross(candidate, access, margins)
     return (
-        gib_bought(shape, access, margins) * shape.usd_per_gib
-        + iops * shape.usd_per_iops
-        + rate / MIB * shape.usd_per_mibps
+        gib_bought(candidate, access, margins) * candidate.usd_per_gib
+        + iops * candidate.usd_per_iops
+        + rate / MIB * candidate.usd_per_mibps
     )
 
 
-def break_even(one: Shape, other: Shape, access: Access, margins: Margins) -> float | None:
+def break_even(
+    one: CandidateVolume, other: CandidateVolume, access: Access, margins: Margins
+) -> float | None:
     """The least density (I/O per second of each GiB) at which both cost the same; None: never.
 
     Both prices are piecewise linear in the density, so each piece is solved by itself.
@@ -70,7 +72,9 @@ def break_even(one: Shape, other: Shape, access: Access, margins: Margins) -> fl
         at = access.at_density(density)
         return usd_month(one, at, margins) - usd_month(other, at, margins)
 
-    kinks = sorted({_kink(shape, access, margins) for shape in (one, other)} - {0.0, math.inf})
+    kinks = sorted(
+        {_kink(candidate, access, margins) for candidate in (one, other)} - {0.0, math.inf}
+    )
     edges = [0.0, *kinks]
     for number, low in enumerate(edges):
         high = edges[number + 1] if number + 1 < len(edges) else 2 * low + 1.0
@@ -85,18 +89,19 @@ def break_even(one: Shape, other: Shape, access: Access, margins: Margins) -> fl
     return None
 
 
-def _gross(shape: Shape, access: Access, margins: Margins) -> tuple[float, float]:
+def _gross(candidate: CandidateVolume, access: Access, margins: Margins) -> tuple[float, float]:
     """IOPS and bytes per second to buy, headroom included."""
     used = 1 - margins.headroom
     rate = (
-        access.random_iops * shape.random_io_bytes + access.sequential_iops * SEQUENTIAL_READ_BYTES
+        access.random_iops * candidate.random_io_bytes
+        + access.sequential_iops * SEQUENTIAL_READ_BYTES
     )
     return access.iops / used, rate / used
 
 
-def _kink(shape: Shape, access: Access, margins: Margins) -> float:
+def _kink(candidate: CandidateVolume, access: Access, margins: Margins) -> float:
     """The density from which the I/O, not what is stored, says how much space is bought."""
     stored = 1.0 / (1 - margins.free_space)
-    iops, rate = _gross(shape, access.at_density(1.0), margins)
-    needed = shape.rules.gib_for(0.0, iops, rate)
+    iops, rate = _gross(candidate, access.at_density(1.0), margins)
+    needed = candidate.rules.gib_for(0.0, iops, rate)
     return stored / needed if needed > 0 else math.inf

@@ -13,9 +13,9 @@ _IDLE_IOPS, _IDLE_TPS = 10.0, 1.0
 _OLD_S = 30 * 86400.0
 
 
-def evidence(profile: Profile, *, tps_wanted: float | None = None) -> tuple[Warning, ...]:
+def evidence(profile: Profile, *, target_tps: float | None = None) -> tuple[Warning, ...]:
     """Warnings about how little a profile supports."""
-    return tuple(_warnings(profile, tps_wanted))
+    return tuple(_warnings(profile, target_tps))
 
 
 def age_evidence(age_s: float) -> tuple[Warning, ...]:
@@ -30,7 +30,7 @@ def age_evidence(age_s: float) -> tuple[Warning, ...]:
     )
 
 
-def _warnings(profile: Profile, tps_wanted: float | None) -> Iterator[Warning]:
+def _warnings(profile: Profile, target_tps: float | None) -> Iterator[Warning]:
     tps = profile.activity.transactions.mean
     span = format_duration(profile.seconds)
     transactions = tps * profile.seconds
@@ -59,10 +59,10 @@ def _warnings(profile: Profile, tps_wanted: float | None) -> Iterator[Warning]:
             f"no checkpoint came within the {span} observed, so what it writes was not seen",
             "observe for longer than checkpoint_timeout",
         )
-    if tps_wanted is not None and tps > 0 and tps_wanted > _FAR * tps:
+    if target_tps is not None and tps > 0 and target_tps > _FAR * tps:
         yield Warning(
             "far-from-observed",
-            f"{tps_wanted:,.0f} TPS are {tps_wanted / tps:,.0f} times what was observed: caches "
+            f"{target_tps:,.0f} TPS are {target_tps / tps:,.0f} times what was observed: caches "
             "and locks will not behave as they did",
             "observe nearer to the load you plan for",
         )

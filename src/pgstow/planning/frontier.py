@@ -13,8 +13,8 @@ from pgstow.planning.placement import (
     IOPS,
     WAIT,
     Missing,
-    Placed,
     PlacementProblem,
+    PlacementSolution,
     Series,
     is_small,
 )
@@ -93,7 +93,7 @@ def frontier(
                 curve.begin(following, pool)
             if tps is not None and not isinstance(one := curve.at(tps), Missing):
                 met.append(one)
-    found = [one.point for one in _without_luck(curve, met)]
+    found = [one.point for one in _monotone(curve, met)]
     return Frontier(tuple(found), knee_of(found))
 
 
@@ -141,7 +141,7 @@ class _Curve:
             clients=planner.workload.clients,
             usd_month=found.usd_month + self.backup_usd,
             bound_usd_month=min(found.bound_usd, found.usd_month) + self.backup_usd,
-            volumes=tuple(one.shape.label for one in found.solution.volumes),
+            volumes=tuple(one.candidate.label for one in found.solution.volumes),
         )
         return _Met(point, found.layout)
 
@@ -171,16 +171,16 @@ class _Curve:
             *,
             breaks_ties: bool = True,
             within_usd: float | None = None,
-        ) -> Placed | Missing:
+        ) -> PlacementSolution | Missing:
             if within_usd is not None and is_small(problem):
                 return place_within(problem, breaks_ties=False, within_usd=within_usd)
             return self._placed(problem, tps, breaks_ties=breaks_ties)
 
-        return replace(self.planner, workload=workload, place=place, is_hasty=True)
+        return replace(self.planner, workload=workload, place=place, allows_quick_check=True)
 
     def _placed(
         self, problem: PlacementProblem, tps: float, *, breaks_ties: bool
-    ) -> Placed | Missing:
+    ) -> PlacementSolution | Missing:
         singles, base = problem.singles, self.base
         if is_small(problem) or problem.max_move_gib is not None or singles.alone:
             return place_within(problem, gap=_GAP, breaks_ties=breaks_ties)
@@ -189,23 +189,23 @@ class _Curve:
             self.series = Series.of(problem)
             base = problem
         use, given = problem.use_per_demand, base.use_per_demand
-        pace = float(use[0, IOPS, 1] / given[0, IOPS, 1])
+        load_factor = float(use[0, IOPS, 1] / given[0, IOPS, 1])
         alike = (
             base.singles.allowed == singles.allowed
         ).all() and base.headroom == problem.headroom
-        if not alike or not np.allclose(use[:, IOPS:WAIT], pace * given[:, IOPS:WAIT]):
+        if not alike or not np.allclose(use[:, IOPS:WAIT], load_factor * given[:, IOPS:WAIT]):
             return place_within(problem, gap=_GAP, breaks_ties=breaks_ties)
         own = singles.use.copy()
-        own[:, :, IOPS:WAIT] /= pace
-        paced = replace(
+        own[:, :, IOPS:WAIT] /= load_factor
+        scaled = replace(
             problem,
             use_per_demand=given,
             items=base.items,
             kinds=base.kinds,
             singles=replace(singles, use=own),
-            pace=pace,
+            load_factor=load_factor,
         )
-        return self.series.place(paced, gap=_GAP, nodes_max=_NODES_MAX)
+        return self.series.place(scaled, gap=_GAP, node_limit=_NODES_MAX)
 
 
 def _fastest(curve: _Curve, slowest: float) -> float:
@@ -222,12 +222,12 @@ def _latency_ms(found: Prediction, workload: Workload, tps: float) -> float:
     return mean_ms or workload.clients / tps * 1e3 - workload.think_us / 1e3
 
 
-def _without_luck(curve: _Curve, points: list[_Met]) -> list[_Met]:
+def _monotone(curve: _Curve, points: list[_Met]) -> list[_Met]:
     """A layout for more is a layout for less: no point is dearer than a faster one."""
     best: list[_Met] = []
     for one in reversed(points):
-        is_dearer = bool(best) and one.point.usd_month > best[-1].point.usd_month
-        best.append(curve.on(one, best[-1]) if is_dearer else one)
+        costs_more = bool(best) and one.point.usd_month > best[-1].point.usd_month
+        best.append(curve.on(one, best[-1]) if costs_more else one)
     return best[::-1]
 
 

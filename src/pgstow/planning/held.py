@@ -11,8 +11,10 @@ def held_gib(profile: Profile, demands: Demands, workload: Workload) -> dict[str
     """GiB by volume: relations, the data directory, the WAL, a minute of temporary files."""
     place = profile.layout.postgres
     held = dict.fromkeys(demands.volumes, 0.0)
-    for home, size in zip(demands.home.tolist(), demands.demand[:, SIZE].tolist(), strict=True):
-        held[demands.volumes[home]] += size
+    for current_volume, size in zip(
+        demands.current_volume.tolist(), demands.demand[:, SIZE].tolist(), strict=True
+    ):
+        held[demands.volumes[current_volume]] += size
     held[place.data] += base_gib()
     held[place.wal] += wal_gib(profile)
     if workload.temp_bytes > 0:

@@ -30,7 +30,7 @@ class Offer:
     usd_month: float
 
     @property
-    def _virtues(self) -> tuple[float, ...]:
+    def _capacities(self) -> tuple[float, ...]:
         one = self.machine
         return (
             one.vcpus,
@@ -41,11 +41,11 @@ class Offer:
             one.disk_bytes or 0,
         )
 
-    def beats(self, other: "Offer") -> bool:
+    def dominates(self, other: "Offer") -> bool:
         """Whether it is no dearer and worse in nothing."""
         if self.usd_month > other.usd_month:
             return False
-        return all(a >= b for a, b in zip(self._virtues, other._virtues, strict=True))
+        return all(a >= b for a, b in zip(self._capacities, other._capacities, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def is_arm(name: str) -> bool:
     return _ARM.fullmatch(name.partition(".")[0]) is not None
 
 
-def worth_trying(
+def undominated(
     offers: Iterable[tuple[Machine, float]], present: str, memory_bytes: int | None
 ) -> tuple[Offer, ...]:
     """The machines that could take the load and are beaten by none; the cheapest first."""
@@ -91,7 +91,7 @@ def worth_trying(
     fit.sort(key=lambda offer: (offer.usd_month, -offer.machine.vcpus, offer.machine.name))
     kept: list[Offer] = []
     for offer in fit:
-        if not any(one.beats(offer) for one in kept):
+        if not any(one.dominates(offer) for one in kept):
             kept.append(offer)
     return tuple(kept)
 
@@ -182,7 +182,7 @@ def _most_tps(planner: Planner) -> float:
     if (
         planner.cap.iops is not None
         and asked > 0
-        and not any(s.is_ephemeral for s in planner.shapes)
+        and not any(s.is_ephemeral for s in planner.candidates)
     ):
         limits.append(planner.cap.iops * used / asked)
     return min(limits)

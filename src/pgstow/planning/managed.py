@@ -9,22 +9,22 @@ from dataclasses import replace
 import numpy as np
 
 from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
-from pgstow.planning.candidates import PlanningCatalog, check_types, latencies, shape_of
+from pgstow.planning.candidate_volume import CandidateVolume
+from pgstow.planning.candidates import PlanningCatalog, candidate_of, check_types, latencies
 from pgstow.planning.pins import Pins
 from pgstow.planning.placement import Missing
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.search import Found, Planner
-from pgstow.planning.shapes import Shape
 from pgstow.units import MIB
 
 
 def managed_candidates(
     present: Layout, goal: Goal, catalog: PlanningCatalog, pins: Pins
-) -> tuple[Shape, ...]:
+) -> tuple[CandidateVolume, ...]:
     """The ways to change the data's volume in place, and a log volume.
 
-    From the size on at which the provider stripes, a type has other limits: that is a shape of its
-    own, and what is held already says which of the two there can be.
+    From the size on at which the provider stripes, a type has other limits: that is a candidate of
+    its own, and what is held already says which of the two there can be.
     """
     if pins.new_volumes:
         raise UserError(
@@ -35,24 +35,26 @@ def managed_candidates(
         raise UserError("--backup: RDS keeps its backups itself", "drop --backup")
     check_types(goal, present.host, catalog)
     data = present.volume(present.postgres.data)
-    shapes: list[Shape] = []
+    candidates: list[CandidateVolume] = []
     for kind in catalog.types(present.host.platform):
         if not _is_offered(kind.name, data, goal):
             continue
         if kind.holds == "wal":
-            log = shape_of(kind, catalog.rules(kind.name, present.host)[0], 1, None)
+            log = candidate_of(kind, catalog.rules(kind.name, present.host)[0], 1, None)
             if log is not None:
-                shapes.append(_kept(log, present, catalog))
+                candidates.append(_kept(log, present, catalog))
             continue
-        shapes += _in_place(kind.name, data, present, catalog)
-    if not any(shape.existing is not None and not shape.is_for_wal for shape in shapes):
+        candidates += _in_place(kind.name, data, present, catalog)
+    if not any(
+        candidate.existing is not None and not candidate.is_for_wal for candidate in candidates
+    ):
         raise UserError(
             f"volume {data.name} is of type {data.type}, which RDS in {present.host.region} has no "
             "price for",
             "correct the layout given to pgstow observe, or write the price into a catalog file of "
             "your own",
         )
-    return tuple(shapes)
+    return tuple(candidates)
 
 
 def _is_offered(name: str, data: Volume, goal: Goal) -> bool:
@@ -60,19 +62,21 @@ def _is_offered(name: str, data: Volume, goal: Goal) -> bool:
     return allowed and (name not in goal.forbid_types or name == data.type)
 
 
-def _in_place(name: str, data: Volume, present: Layout, catalog: PlanningCatalog) -> list[Shape]:
+def _in_place(
+    name: str, data: Volume, present: Layout, catalog: PlanningCatalog
+) -> list[CandidateVolume]:
     """One type below and above the size at which it is striped."""
     kind = catalog.volume_type(name)
     found = []
     for number, rules in enumerate(catalog.rules(name, present.host)):
-        shape = shape_of(kind, rules, 1, data)
-        if shape is not None:
-            key = f"{shape.key}, striped" if number else shape.key
-            found.append(replace(shape, key=key))
+        candidate = candidate_of(kind, rules, 1, data)
+        if candidate is not None:
+            key = f"{candidate.key}, striped" if number else candidate.key
+            found.append(replace(candidate, key=key))
     return found
 
 
-def _kept(log: Shape, present: Layout, catalog: PlanningCatalog) -> Shape:
+def _kept(log: CandidateVolume, present: Layout, catalog: PlanningCatalog) -> CandidateVolume:
     """A log volume that is there already stays, as fast as it is."""
     there = next((v for v in present.volumes if v.type == log.type), None)
     if there is None:
@@ -86,7 +90,9 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
     problem, solution = found.problem, found.solution
     reasons = []
     for bought in solution.volumes:
-        other = np.array([shape.key != bought.shape.key for shape in problem.shapes])
+        other = np.array(
+            [candidate.key != bought.candidate.key for candidate in problem.candidates]
+        )
         kinds, singles = problem.kinds, problem.singles
         placed = place_within(
             replace(
@@ -95,19 +101,22 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
                 singles=replace(singles, allowed=singles.allowed & other),
             )
         )
-        name = bought.shape.existing.name if bought.shape.existing else bought.shape.type
+        name = (
+            bought.candidate.existing.name if bought.candidate.existing else bought.candidate.type
+        )
         because = (
             f"{bought.iops:,.0f} IOPS and {bought.bytes_per_s / MIB:,.0f} MiB/s for "
             f"{found.tps:,.0f} TPS with {planner.goal.headroom:.0%} kept free"
         )
-        choice = f"{bought.shape.type} of {bought.gib:,.0f} GiB"
+        choice = f"{bought.candidate.type} of {bought.gib:,.0f} GiB"
         subject = f"volume {name}"
         if isinstance(placed, Missing):
             nothing = "none: no other type or size with a known price meets the goal"
             reasons.append(Reason(subject, choice, because, nothing, None))
             continue
         instead = ", ".join(
-            f"{problem.shapes[one.shape].type} of {one.gib:,.0f} GiB" for one in placed.volumes
+            f"{problem.candidates[one.candidate].type} of {one.gib:,.0f} GiB"
+            for one in placed.volumes
         )
         more = max(0.0, placed.usd_month - solution.usd_month)
         reasons.append(Reason(subject, choice, because, instead, more))
@@ -136,7 +145,7 @@ def managed_warnings(
     unknown = [
         kind.name
         for kind in catalog.types("rds")
-        if shape_of(kind, catalog.rules(kind.name, present.host)[0], 1, None) is None
+        if candidate_of(kind, catalog.rules(kind.name, present.host)[0], 1, None) is None
     ]
     if unknown:
         warnings.append(

@@ -44,7 +44,7 @@ def cache_of(memory_bytes: int, profile: Profile) -> CacheSize:
 def unknown_warnings(cache: CacheSize, profile: Profile) -> tuple[Warning, ...]:
     """What misses do not say: where all data fit now and then would not. None elsewhere."""
     stored = sum(relation.size_bytes for relation in profile.server.relations)
-    if not cache.wanted_bytes < stored <= cache.present_bytes:
+    if not cache.target_bytes < stored <= cache.present_bytes:
         return ()
     now, then = _sizes(cache)
     return (
@@ -59,7 +59,7 @@ def unknown_warnings(cache: CacheSize, profile: Profile) -> tuple[Warning, ...]:
 
 def _sizes(cache: CacheSize) -> tuple[str, str]:
     """The present memory and the planned one."""
-    now, then = cache.present_bytes / _CACHE_SHARE, cache.wanted_bytes / _CACHE_SHARE
+    now, then = cache.present_bytes / _CACHE_SHARE, cache.target_bytes / _CACHE_SHARE
     return format_size(now), format_size(then)
 
 

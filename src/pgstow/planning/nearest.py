@@ -28,7 +28,7 @@ def unmet(planner: Planner, tps: float, why: Missing, goal: Goal, with_goal: Rel
     near = " or ".join(_nearest(planner, tps, goal, with_goal))
     conflict = _conflict(planner, tps, goal, with_goal)
     where = f" on {goal.instance}" if goal.instance is not None else ""
-    what = f"the goal of {tps:,.0f} TPS{wishes(goal)}{where}"
+    what = f"the goal of {tps:,.0f} TPS{latency_targets(goal)}{where}"
     remedy = f"{conflict}; the nearest that can be met: {near}" if near else conflict
     if why is Missing.INFEASIBLE:
         return InfeasibleError(f"no layout meets {what}", remedy)
@@ -48,9 +48,11 @@ def over_budget(why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
         "raise --budget, or allow cheaper types; what the server holds now cannot shrink" + nearest
     )
     if why is Missing.INFEASIBLE:
-        return InfeasibleError(f"no layout{wishes(goal)} costs as little as {budget}", remedy)
+        return InfeasibleError(
+            f"no layout{latency_targets(goal)} costs as little as {budget}", remedy
+        )
     return NotFoundError(
-        f"no layout{wishes(goal)} was found in time for {budget}, and none is not proved",
+        f"no layout{latency_targets(goal)} was found in time for {budget}, and none is not proved",
         remedy,
     )
 
@@ -59,14 +61,16 @@ def too_slow(found: Found, goal: Goal, with_goal: Relaxed) -> Refusal:
     """What to say where the fastest layout within the budget is slower than wanted."""
     tps, budget = goal.tps or 0.0, goal.budget_usd_month or 0.0
     free = with_goal(replace(goal, budget_usd_month=None))
-    dearer = Missing.NOT_FOUND if free is None else cheapest(free, tps)
+    more_expensive = Missing.NOT_FOUND if free is None else cheapest(free, tps)
     fastest = found.prediction.performance.tps
     parts = [f"the fastest within it: {fastest:,.0f} TPS{_price(found, free)}"]
-    if isinstance(dearer, Found):
-        parts.append(f"the cheapest of {tps:,.0f} TPS:{_price(dearer, free).removeprefix(' for')}")
-    what, remedy = f"{tps:,.0f} TPS{wishes(goal)}", "; ".join(parts)
-    is_proved = dearer is Missing.INFEASIBLE or (
-        isinstance(dearer, Found) and dearer.bound_usd + _beside_usd(free) > budget
+    if isinstance(more_expensive, Found):
+        parts.append(
+            f"the cheapest of {tps:,.0f} TPS:{_price(more_expensive, free).removeprefix(' for')}"
+        )
+    what, remedy = f"{tps:,.0f} TPS{latency_targets(goal)}", "; ".join(parts)
+    is_proved = more_expensive is Missing.INFEASIBLE or (
+        isinstance(more_expensive, Found) and more_expensive.bound_usd + _beside_usd(free) > budget
     )
     if is_proved:
         return InfeasibleError(
@@ -78,7 +82,7 @@ def too_slow(found: Found, goal: Goal, with_goal: Relaxed) -> Refusal:
     )
 
 
-def wishes(goal: Goal) -> str:
+def latency_targets(goal: Goal) -> str:
     """The latencies of a goal, in words."""
     parts = []
     if goal.commit_p99_ms is not None:
@@ -114,7 +118,7 @@ def _relaxations(
     if planner.cap.iops is not None or planner.cap.bytes_per_second is not None:
         larger = replace(planner.base, host=replace(planner.base.host, instance=None))
         yield _HOST, replace(planner, base=larger, cap=HostCap(None, None)), True
-    yield "--max-volumes", with_goal(replace(goal, max_volumes=len(planner.shapes))), True
+    yield "--max-volumes", with_goal(replace(goal, max_volumes=len(planner.candidates))), True
     if goal.headroom > 0:
         yield "--headroom", with_goal(replace(goal, headroom=0.0)), True
     if goal.pins:
@@ -157,7 +161,7 @@ def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> It
             continue
         quickest = min(
             (s.write_us_p99 if field == "commit_p99_ms" else s.read_us_p99) / 1e3
-            for s in planner.shapes
+            for s in planner.candidates
             if not s.is_ephemeral
         )
         limit = max(wanted, quickest)

@@ -1,10 +1,10 @@
-"""What WAL and temporary files ask of a volume of each shape, and what waiting is left for it."""
+"""What WAL and temporary files ask of each candidate volume, and what waiting is left for it."""
 
 import math
 from dataclasses import dataclass
 
 from pgstow.model import Profile
-from pgstow.planning.shapes import Shape
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload
 from pgstow.units import BLOCK_BYTES, GIB, parse_size
 
@@ -17,8 +17,8 @@ _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the d
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """What one unit asks of a volume of one shape, at the wanted throughput."""
+class ResourceDemand:
+    """What one unit asks of a volume of one candidate, at the wanted throughput."""
 
     iops: float
     bytes_per_s: float
@@ -48,9 +48,13 @@ def flush_rate(commits_per_s: float, flush_s: float) -> float:
 
 
 def wal_needs(
-    tps: float, workload: Workload, shapes: tuple[Shape, ...], *, handover_us: float = 0.0
-) -> list[Need]:
-    """What the WAL asks of each shape: the slower it flushes, the fewer flushes there are.
+    tps: float,
+    workload: Workload,
+    candidates: tuple[CandidateVolume, ...],
+    *,
+    handover_us: float = 0.0,
+) -> list[ResourceDemand]:
+    """What the WAL asks of each candidate: the slower it flushes, the fewer flushes there are.
 
     A commit waits for one whole flush at the least. The rest of one that runs already, and
     ``handover_us`` between the two, only some commits wait for; how many, the simulator says.
@@ -58,14 +62,14 @@ def wal_needs(
     lazy = tps * workload.lazy_wal_writes
     commits = workload.write_fraction * tps
     needs = []
-    for shape in shapes:
-        flushes = flush_rate(commits, shape.write_us / 1e6)
+    for candidate in candidates:
+        flushes = flush_rate(commits, candidate.write_us / 1e6)
         written = commits * workload.wal_bytes + flushes * BLOCK_BYTES
         needs.append(
-            Need(
+            ResourceDemand(
                 iops=flushes + lazy,
                 bytes_per_s=written + lazy * workload.lazy_wal_bytes,
-                wait_us=workload.write_fraction * max(0.0, shape.write_us - handover_us),
+                wait_us=workload.write_fraction * max(0.0, candidate.write_us - handover_us),
             )
         )
     return needs
@@ -82,16 +86,18 @@ def wal_gib(profile: Profile) -> float:
     return total or 1.5  # max_wal_size is 1 GB by default
 
 
-def temp_needs(tps: float, workload: Workload, shapes: tuple[Shape, ...]) -> list[Need]:
-    """What temporary files ask of each shape: written once, read once; reads are waited for."""
+def temp_needs(
+    tps: float, workload: Workload, candidates: tuple[CandidateVolume, ...]
+) -> list[ResourceDemand]:
+    """What temporary files ask of each candidate: written once, read once; reads are waited for."""
     moved = 2 * workload.temp_bytes * tps
     return [
-        Need(
+        ResourceDemand(
             iops=moved / SEQUENTIAL_READ_BYTES,
             bytes_per_s=moved,
-            wait_us=workload.temp_bytes / SEQUENTIAL_READ_BYTES * shape.read_us,
+            wait_us=workload.temp_bytes / SEQUENTIAL_READ_BYTES * candidate.read_us,
         )
-        for shape in shapes
+        for candidate in candidates
     ]
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgstow.model import Layout, Profile, RelationId, UserError
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.selection import select
-from pgstow.planning.shapes import Shape
 
 _WAL, _TEMP = "wal", "temp"
 _ALIKE = 0.6  # names so close to one there is are taken for its misspelling
@@ -21,13 +21,13 @@ class Target:
     kind: Literal["volume", "type", "new"]
     name: str
 
-    def fits(self, shape: Shape) -> bool:
-        """Whether what is pinned may lie on a shape."""
+    def fits(self, candidate: CandidateVolume) -> bool:
+        """Whether what is pinned may lie on a candidate."""
         if self.kind == "volume":
-            return shape.existing is not None and shape.existing.name == self.name
+            return candidate.existing is not None and candidate.existing.name == self.name
         if self.kind == "type":
-            return shape.type == self.name
-        return shape.name == self.name
+            return candidate.type == self.name
+        return candidate.name == self.name
 
 
 @dataclass(frozen=True, slots=True)

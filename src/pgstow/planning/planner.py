@@ -21,7 +21,7 @@ from pgstow.model import (
     Warning,
 )
 from pgstow.planning.backup import Backup, backup_apart, backup_volume, backup_warnings, with_backup
-from pgstow.planning.candidates import PlanningCatalog, candidates, holding
+from pgstow.planning.candidates import PlanningCatalog, candidate_volumes, holding
 from pgstow.planning.evidence import evidence
 from pgstow.planning.growth import Growth, grown, growth_needed, growth_warnings
 from pgstow.planning.held import held_gib
@@ -32,7 +32,7 @@ from pgstow.planning.instances import (
     fastest_anywhere,
     instance_warnings,
     no_instance,
-    worth_trying,
+    undominated,
 )
 from pgstow.planning.managed import managed_candidates, managed_reasons, managed_warnings
 from pgstow.planning.memory import cache_on, memory_warnings, unknown_warnings
@@ -43,7 +43,7 @@ from pgstow.planning.problem import demands_of
 from pgstow.planning.reasons import reasons
 from pgstow.planning.rules import allowed
 from pgstow.planning.search import TPS_TOLERANCE, Found, Planner, cheapest, fastest
-from pgstow.planning.settings import settled
+from pgstow.planning.settings import layout_with_settings
 from pgstow.prediction import Predictor, Workload, on_host, workload_of
 
 
@@ -147,12 +147,12 @@ class Case:
         self._check_new_names(pins)
         check_prices(pins, [k.name for k in kinds if k.price_in(region) is not None], region)
         if base.host.platform == "rds":
-            shapes = managed_candidates(base, goal, self.catalog, pins)
+            candidates = managed_candidates(base, goal, self.catalog, pins)
         else:
-            shapes = candidates(base, goal, self.catalog, pins.new_volumes)
-        shapes = tuple(shape.on(self.predictor.overhead) for shape in shapes)
+            candidates = candidate_volumes(base, goal, self.catalog, pins.new_volumes)
+        candidates = tuple(candidate.on(self.predictor.overhead) for candidate in candidates)
         demands = demands_of(profile, workload)
-        shapes = holding(shapes, held_gib(profile, demands, workload))
+        candidates = holding(candidates, held_gib(profile, demands, workload))
         backup = self.backup
         left = goal if backup is None else _without(goal, backup.usd_month)
         return Planner(
@@ -162,10 +162,10 @@ class Case:
             catalog=self.catalog,
             predictor=self.predictor,
             workload=workload,
-            shapes=shapes,
+            candidates=candidates,
             cap=self.catalog.host_cap(base.host),
             demands=demands,
-            allowed=allowed(profile, goal, shapes, pins),
+            allowed=allowed(profile, goal, candidates, pins),
             io_units={kind.name: kind.io_unit_bytes for kind in kinds},
             beside_usd=0.0 if backup is None else backup.usd_month,
         )
@@ -243,7 +243,7 @@ def _search_instances(case: Case) -> _Answer:
             "--any-instance: only EC2's prices are known, and the present instance must be named",
             "say platform ec2 and the instance in the layout, or name one with --instance",
         )
-    offers = worth_trying(case.catalog.offers(host), host.instance, case.memory_bytes)
+    offers = undominated(case.catalog.offers(host), host.instance, case.memory_bytes)
 
     def on(offer: Offer) -> Case:
         left = goal.budget_usd_month
@@ -285,7 +285,7 @@ def _planned(asked: Case) -> Plan:
     case, planner, found = answer.case, answer.planner, answer.found
     goal, catalog, backup = case.goal, case.catalog, case.backup
     prediction, bound = found.prediction, answer.bound_usd
-    layout, changed = settled(case.profile, prediction, goal, catalog)
+    layout, changed = layout_with_settings(case.profile, prediction, goal, catalog)
     if backup is not None:
         layout = with_backup(layout, backup)
         bound += backup.usd_month
@@ -304,7 +304,7 @@ def _planned(asked: Case) -> Plan:
             *case.present.warnings,
             *catalog.check(layout),
             *backup_warnings(case.profile.layout),
-            *evidence(case.profile, tps_wanted=goal.tps),
+            *evidence(case.profile, target_tps=goal.tps),
             *case.warnings,
             *managed_warnings(case.base, layout, catalog),
             *instance_warnings(case.profile.layout.host, layout.host, catalog.cores(layout.host)),
@@ -321,7 +321,7 @@ def _bound(goal: Goal, answer: _Answer, usd_month: float) -> Bound:
     """What was proved: of the price, or with a budget of the speed at any price."""
     planner, found = answer.planner, answer.found
     layouts = Considered(
-        types=tuple(dict.fromkeys(shape.type for shape in planner.shapes)),
+        types=tuple(dict.fromkeys(candidate.type for candidate in planner.candidates)),
         max_volumes=goal.max_volumes,
         max_stripes=goal.max_stripes,
         max_move_bytes=goal.max_move_bytes,

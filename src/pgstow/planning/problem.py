@@ -8,11 +8,12 @@ import numpy as np
 
 from pgstow.model import HostCap, Profile, RelationId
 from pgstow.model.storage import DEFAULT_CHUNK_BYTES
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.needs import (
     REST,
     TEMP,
     WAL,
-    Need,
+    ResourceDemand,
     base_gib,
     temp_needs,
     wal_gib,
@@ -24,14 +25,13 @@ from pgstow.planning.placement import (
     IOPS,
     USES,
     WAIT,
+    ItemClasses,
     Items,
-    Kinds,
-    Placed,
     PlacementProblem,
-    Singles,
+    PlacementSolution,
+    SpecialItems,
 )
 from pgstow.planning.placement.problem import Bools, Floats, Ints
-from pgstow.planning.shapes import Shape
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, places
 from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
@@ -47,12 +47,12 @@ _RARE_READS = 0.002  # relations that together have so little of the reads canno
 class Demands:
     """What every relation asks of one transaction's devices: relations × (GiB, reads, …).
 
-    TOAST and its index are part of their table. ``home`` is an index into ``volumes``.
+    TOAST and its index are part of their table. ``current_volume`` is an index into ``volumes``.
     """
 
     relations: tuple[RelationId, ...]
     demand: Floats
-    home: Ints
+    current_volume: Ints
     volumes: tuple[str, ...]
     is_read: Bools  # whether its reads could move the 99th percentile
 
@@ -65,13 +65,13 @@ def demands_of(profile: Profile, workload: Workload) -> Demands:
     number = {name: place for place, name in enumerate(volumes)}
     index: dict[RelationId, int] = {}
     rows: list[list[float]] = []
-    home: list[int] = []
+    current_volume: list[int] = []
     for work in workload.relations:
         owner = relations[work.relation].owner
         if owner not in index:
             index[owner] = len(rows)
             rows.append([0.0] * RESOURCES)
-            home.append(number[where[work.relation].name])
+            current_volume.append(number[where[work.relation].name])
         _add(rows[index[owner]], work)
     demand = np.array(rows).reshape(len(rows), RESOURCES)
     demand[:, SIZE] = np.maximum(demand[:, SIZE], _LEAST_GIB)
@@ -79,7 +79,7 @@ def demands_of(profile: Profile, workload: Workload) -> Demands:
     ascending = np.argsort(reads, kind="stable")
     is_read = np.zeros(len(rows), dtype=bool)
     is_read[ascending] = np.cumsum(reads[ascending]) > _RARE_READS * reads.sum()
-    return Demands(tuple(index), demand, np.array(home, dtype=np.int64), volumes, is_read)
+    return Demands(tuple(index), demand, np.array(current_volume, dtype=np.int64), volumes, is_read)
 
 
 def _add(row: list[float], work: RelationWork) -> None:
@@ -91,7 +91,7 @@ def _add(row: list[float], work: RelationWork) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Which shapes may hold what, by key. ``relations``: those with limits of their own."""
+    """Which candidates may hold what, by key. ``relations``: those with limits of their own."""
 
     rest: frozenset[str]
     wal: frozenset[str]
@@ -110,15 +110,15 @@ class Limits:
     response_us: float | None
     host: HostCap
     max_volumes: int
-    is_wal_alone: bool = False
+    is_wal_exclusive: bool = False
     max_move_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """A shape with its sizes: of the whole array."""
+    """A candidate with its sizes: of the whole array."""
 
-    shape: Shape
+    candidate: CandidateVolume
     gib: float
     iops: float
     bytes_per_s: float
@@ -133,15 +133,15 @@ class Solution:
     volumes: tuple[Bought, ...]
     usd_month: float
     bound_usd: float
-    single_shape: Mapping[str, str]  # by key
-    relation_shape: Mapping[RelationId, str]
-    placed: Placed
+    special_candidate: Mapping[str, str]  # by key
+    relation_candidate: Mapping[RelationId, str]
+    placed: PlacementSolution
 
     @property
-    def is_wal_alone(self) -> bool:
+    def is_wal_exclusive(self) -> bool:
         """Whether nothing else lies where the WAL does."""
-        others = [shape for key, shape in self.single_shape.items() if key != WAL]
-        return self.single_shape[WAL] not in {*others, *self.relation_shape.values()}
+        others = [candidate for key, candidate in self.special_candidate.items() if key != WAL]
+        return self.special_candidate[WAL] not in {*others, *self.relation_candidate.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,21 +158,21 @@ class Load:
 
 def problem_at(
     load: Load,
-    shapes: tuple[Shape, ...],
+    candidates: tuple[CandidateVolume, ...],
     allowed: Allowed,
     limits: Limits,
     groups: tuple[tuple[str, ...], ...],
 ) -> PlacementProblem:
     """The placement problem of one throughput; demand stays per transaction, its use is scaled."""
-    number = {shape.key: place for place, shape in enumerate(shapes)}
-    kinds, kind = _kinds(load.demands, shapes, allowed)
+    number = {candidate.key: place for place, candidate in enumerate(candidates)}
+    kinds, kind = _item_classes(load.demands, candidates, allowed)
     iops, rate = limits.host.iops, limits.host.bytes_per_second
     return PlacementProblem(
-        shapes=shapes,
-        use_per_demand=_use_per_demand(shapes, load),
+        candidates=candidates,
+        use_per_demand=_use_per_demand(candidates, load),
         items=Items(load.demands.demand, kind),
         kinds=kinds,
-        singles=_singles(load, shapes, allowed, is_wal_alone=limits.is_wal_alone),
+        singles=_special_items(load, candidates, allowed, is_wal_exclusive=limits.is_wal_exclusive),
         free_space=limits.free_space,
         headroom=limits.headroom,
         response_ms=None if limits.response_us is None else limits.response_us / 1000,
@@ -186,108 +186,119 @@ def problem_at(
     )
 
 
-def _use_per_demand(shapes: tuple[Shape, ...], load: Load) -> Floats:
-    use = np.zeros((len(shapes), USES, RESOURCES))
+def _use_per_demand(candidates: tuple[CandidateVolume, ...], load: Load) -> Floats:
+    use = np.zeros((len(candidates), USES, RESOURCES))
     use[:, GIB, SIZE] = 1.0
     sizes = (
         (READS, load.workload.read_bytes),
         (SEQUENTIAL, float(SEQUENTIAL_READ_BYTES)),
         (WRITES, load.workload.write_bytes),
     )
-    for c, shape in enumerate(shapes):
+    for c, candidate in enumerate(candidates):
         for resource, size in sizes:
-            use[c, IOPS, resource] = _counted(shape, size, load.io_units) * load.tps / 1000
-            least = 0 if resource == SEQUENTIAL else shape.random_io_bytes
+            use[c, IOPS, resource] = _counted(candidate, size, load.io_units) * load.tps / 1000
+            least = 0 if resource == SEQUENTIAL else candidate.random_io_bytes
             use[c, BYTES, resource] = max(size, least) * load.tps / MIB
-        use[c, WAIT, (READS, SEQUENTIAL)] = shape.read_us / 1000
+        use[c, WAIT, (READS, SEQUENTIAL)] = candidate.read_us / 1000
     return use
 
 
-def _counted(shape: Shape, size: float, io_units: Mapping[str, int]) -> float:
+def _counted(candidate: CandidateVolume, size: float, io_units: Mapping[str, int]) -> float:
     """Operations that one request counts, over all members that it touches, as the device does."""
-    units = math.ceil(size / io_units.get(shape.type, _IO_UNIT_BYTES))
-    if shape.stripes == 1:
+    units = math.ceil(size / io_units.get(candidate.type, _IO_UNIT_BYTES))
+    if candidate.stripes == 1:
         return float(units)
-    chunk = shape.existing.chunk_bytes if shape.existing is not None else DEFAULT_CHUNK_BYTES
-    return float(max(units, min(math.ceil(size / chunk), shape.stripes)))
+    chunk = (
+        candidate.existing.chunk_bytes if candidate.existing is not None else DEFAULT_CHUNK_BYTES
+    )
+    return float(max(units, min(math.ceil(size / chunk), candidate.stripes)))
 
 
-def _kinds(demands: Demands, shapes: tuple[Shape, ...], allowed: Allowed) -> tuple[Kinds, Ints]:
-    """Relations of one home that may lie on the same shapes are of one kind."""
+def _item_classes(
+    demands: Demands, candidates: tuple[CandidateVolume, ...], allowed: Allowed
+) -> tuple[ItemClasses, Ints]:
+    """Relations of one current_volume that may lie on the same candidates are of one kind."""
     rows: dict[tuple[int, frozenset[str]], int] = {}
     kind = np.zeros(len(demands.relations), dtype=np.int64)
     general = (allowed.unread, allowed.read)
-    for home in range(len(demands.volumes)):
+    for current_volume in range(len(demands.volumes)):
         for is_read in (False, True):
-            key = (home, general[is_read])
-            mine = (demands.home == home) & (demands.is_read == is_read)
+            key = (current_volume, general[is_read])
+            mine = (demands.current_volume == current_volume) & (demands.is_read == is_read)
             kind[mine] = rows.setdefault(key, len(rows))
     if allowed.relations:
         for item, relation in enumerate(demands.relations):
             if relation in allowed.relations:
-                key = (int(demands.home[item]), allowed.relations[relation])
+                key = (int(demands.current_volume[item]), allowed.relations[relation])
                 kind[item] = rows.setdefault(key, len(rows))
-    may = np.array([[s.key in usable for s in shapes] for _, usable in rows], dtype=bool)
+    may = np.array([[s.key in usable for s in candidates] for _, usable in rows], dtype=bool)
     away = np.array(
-        [[_is_away(shape, demands.volumes[home]) for shape in shapes] for home, _ in rows]
+        [
+            [_is_away(candidate, demands.volumes[current_volume]) for candidate in candidates]
+            for current_volume, _ in rows
+        ]
     )
-    return Kinds(may, away), kind
+    return ItemClasses(may, away), kind
 
 
-def _is_away(shape: Shape, home: str | None) -> bool:
-    """Whether what lies on ``home`` now moves if it is to lie on a shape."""
-    return shape.existing is None or shape.existing.name != home
+def _is_away(candidate: CandidateVolume, current_volume: str | None) -> bool:
+    """Whether what lies on ``current_volume`` now moves if it is to lie on a candidate."""
+    return candidate.existing is None or candidate.existing.name != current_volume
 
 
-def _singles(
-    load: Load, shapes: tuple[Shape, ...], allowed: Allowed, *, is_wal_alone: bool
-) -> Singles:
+def _special_items(
+    load: Load, candidates: tuple[CandidateVolume, ...], allowed: Allowed, *, is_wal_exclusive: bool
+) -> SpecialItems:
     """The data directory itself, the WAL, and temporary files where there are any."""
     tps, workload, layout = load.tps, load.workload, load.profile.layout
     temp = layout.postgres.temp[0] if layout.postgres.temp else layout.postgres.data
-    still = Need(0.0, 0.0, 0.0)
-    log = wal_needs(tps, workload, shapes, handover_us=load.handover_us)
-    rows: list[tuple[float, list[Need], frozenset[str], str]] = [
-        (base_gib(), [still] * len(shapes), allowed.rest, layout.postgres.data),
+    still = ResourceDemand(0.0, 0.0, 0.0)
+    log = wal_needs(tps, workload, candidates, handover_us=load.handover_us)
+    rows: list[tuple[float, list[ResourceDemand], frozenset[str], str]] = [
+        (base_gib(), [still] * len(candidates), allowed.rest, layout.postgres.data),
         (wal_gib(load.profile), log, allowed.wal, layout.postgres.wal),
     ]
     if workload.temp_bytes > 0:
         # room for a minute of what is spilled, at least 1 GiB
         size = max(1.0, workload.temp_bytes * tps * 60 / BYTES_OF_GIB)
-        rows.append((size, temp_needs(tps, workload, shapes), allowed.temp, temp))
-    use = np.zeros((len(rows), len(shapes), USES))
+        rows.append((size, temp_needs(tps, workload, candidates), allowed.temp, temp))
+    use = np.zeros((len(rows), len(candidates), USES))
     for single, (gib, needs, _, _) in enumerate(rows):
         use[single, :, GIB] = gib
         for c, need in enumerate(needs):
             use[single, c, IOPS:] = (need.iops / 1000, need.bytes_per_s / MIB, need.wait_us / 1000)
-    return Singles(
+    return SpecialItems(
         use=use,
-        allowed=np.array([[s.key in usable for s in shapes] for _, _, usable, _ in rows]),
-        away=np.array([[_is_away(s, home) for s in shapes] for _, _, _, home in rows]),
-        alone=frozenset((1,)) if is_wal_alone else frozenset(),
+        allowed=np.array([[s.key in usable for s in candidates] for _, _, usable, _ in rows]),
+        away=np.array(
+            [[_is_away(s, current_volume) for s in candidates] for _, _, _, current_volume in rows]
+        ),
+        alone=frozenset((1,)) if is_wal_exclusive else frozenset(),
     )
 
 
-def single_keys(problem: PlacementProblem) -> tuple[str, ...]:
+def special_keys(problem: PlacementProblem) -> tuple[str, ...]:
     """What the singles are."""
     return (REST, WAL, TEMP)[: problem.singles.count]
 
 
-def solution_of(problem: PlacementProblem, placed: Placed, demands: Demands) -> Solution:
+def solution_of(problem: PlacementProblem, placed: PlacementSolution, demands: Demands) -> Solution:
     """An answer by names."""
-    keys = [shape.key for shape in problem.shapes]
-    singles = single_keys(problem)
-    counts = np.bincount(placed.item_shape, minlength=len(keys))
+    keys = [candidate.key for candidate in problem.candidates]
+    singles = special_keys(problem)
+    counts = np.bincount(placed.item_candidate, minlength=len(keys))
     volumes = tuple(
         Bought(
-            shape=problem.shapes[one.shape],
+            candidate=problem.candidates[one.candidate],
             gib=one.gib,
             iops=one.kiops * 1000,
             bytes_per_s=one.mibps * MIB,
             singles=tuple(
-                key for key, c in zip(singles, placed.single_shape, strict=True) if c == one.shape
+                key
+                for key, c in zip(singles, placed.special_candidate, strict=True)
+                if c == one.candidate
             ),
-            relations=int(counts[one.shape]),
+            relations=int(counts[one.candidate]),
         )
         for one in placed.volumes
     )
@@ -295,12 +306,12 @@ def solution_of(problem: PlacementProblem, placed: Placed, demands: Demands) -> 
         volumes=volumes,
         usd_month=placed.usd_month,
         bound_usd=placed.bound_usd,
-        single_shape={
-            key: keys[c] for key, c in zip(singles, placed.single_shape.tolist(), strict=True)
+        special_candidate={
+            key: keys[c] for key, c in zip(singles, placed.special_candidate.tolist(), strict=True)
         },
-        relation_shape={
+        relation_candidate={
             relation: keys[c]
-            for relation, c in zip(demands.relations, placed.item_shape.tolist(), strict=True)
+            for relation, c in zip(demands.relations, placed.item_candidate.tolist(), strict=True)
         },
         placed=placed,
     )

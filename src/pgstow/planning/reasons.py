@@ -9,21 +9,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pgstow.model import Prediction, Profile, Reason
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.contents import TEMP_KIND, WAL_KIND, Share, contents
 from pgstow.planning.needs import REST, TEMP, WAL
 from pgstow.planning.placement import GIB, IOPS, Missing, PlacementProblem
-from pgstow.planning.placement.exact import SOLVE_SECONDS, Effort, Units, arrange
+from pgstow.planning.placement.exact import SOLVE_SECONDS, SearchLimits, Units, solve_milp
 from pgstow.planning.placement.problem import Bools, Floats, Ints
-from pgstow.planning.problem import Demands, Solution, single_keys
+from pgstow.planning.problem import Demands, Solution, special_keys
 from pgstow.planning.search import Found, Planner
-from pgstow.planning.shapes import Shape
 from pgstow.units import MIB
 
 _MOST = 10  # choices explained one by one: the busiest units
 _PLACED_AGAIN = 50  # relations, the busiest and the largest, that may move to make room
-_WORTH_TRYING = 2_500  # units × shapes; beyond, stripes that are not bought are left out
+_WORTH_TRYING = 2_500  # units × candidates; beyond, stripes that are not bought are left out
 _GAP_USD, _GAP = 0.005, 0.002  # in dollars, or of the price: not worth looking for
-_EFFORT = Effort(nodes_max=20, seconds_max=SOLVE_SECONDS, enough_usd=-math.inf)  # more finds cents
+_SEARCH_LIMITS = SearchLimits(
+    node_limit=20, seconds_max=SOLVE_SECONDS, objective_target=-math.inf
+)  # more finds cents
 _FEW_IOPS = 0.01  # of all: what asks for less is not explained, beyond the first three
 _LEAST = 3
 
@@ -76,7 +78,7 @@ def _asked(prediction: Prediction, profile: Profile) -> dict[str, Share]:
 
 def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> _Around:
     items, singles = problem.items, problem.singles
-    lies = solution.placed.item_shape
+    lies = solution.placed.item_candidate
     own = np.einsum("iuk,ik->iu", problem.use_per_demand[lies], items.demand)
     again = np.unique(
         np.concatenate(
@@ -87,7 +89,7 @@ def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
     )
     fixed = np.ones(len(own), dtype=bool)
     fixed[again] = False
-    base = np.zeros((len(problem.shapes), own.shape[1]))
+    base = np.zeros((len(problem.candidates), own.shape[1]))
     np.add.at(base, lies[fixed], own[fixed])
     moved = problem.kinds.away[items.kind[fixed], lies[fixed]]
     kind, mine = items.kind[again], items.demand[again]
@@ -102,8 +104,8 @@ def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
         ),
         base=base,
         base_moved_gib=float(items.demand[fixed, 0][moved].sum()),
-        chosen=np.concatenate((solution.placed.single_shape[:count], lies[again])),
-        names=(*single_keys(problem), *(str(demands.relations[i]) for i in again.tolist())),
+        chosen=np.concatenate((solution.placed.special_candidate[:count], lies[again])),
+        names=(*special_keys(problem), *(str(demands.relations[i]) for i in again.tolist())),
     )
 
 
@@ -114,8 +116,8 @@ def _reason(
     problem: PlacementProblem,
     share: Share | None,
 ) -> Reason:
-    shapes, name = problem.shapes, around.names[unit]
-    chosen = shapes[int(around.chosen[unit])]
+    candidates, name = problem.candidates, around.names[unit]
+    chosen = candidates[int(around.chosen[unit])]
     stays = ~around.units.away[unit]
     kept = bool(stays[around.chosen[unit]])
     gib = float(around.units.use[unit, around.chosen[unit], GIB])
@@ -124,13 +126,13 @@ def _reason(
     allowed[unit] = allowed[unit] & (stays != kept)
     units = Units(around.units.use, allowed, around.units.away, around.units.alone)
     gap_usd = max(_GAP_USD, _GAP * solution.usd_month)
-    other = arrange(problem, units, around.base, gap_usd=gap_usd, effort=_EFFORT)
+    other = solve_milp(problem, units, around.base, gap_usd=gap_usd, search_limits=_SEARCH_LIMITS)
     if other is Missing.NOT_FOUND:
         return Reason(name, chosen.label, because, "none was found in time", None)
     if isinstance(other, Missing):
-        what = "elsewhere" if kept else f"on {_home(shapes, stays)}"
+        what = "elsewhere" if kept else f"on {_current_volume(candidates, stays)}"
         return Reason(name, chosen.label, because, f"none: {what} misses the goal", None)
-    elsewhere = shapes[int(other.shape[unit])].label
+    elsewhere = candidates[int(other.candidate[unit])].label
     more = max(0.0, other.usd_month - solution.usd_month)
     return Reason(name, chosen.label, because, elsewhere, more)
 
@@ -146,22 +148,24 @@ def _because(share: Share | None, gib: float) -> str:
 
 
 def _worth_trying(around: _Around, problem: PlacementProblem) -> Bools:
-    """All shapes where there is little to place; else those in use, kept ones and plain ones."""
-    shapes = problem.shapes
-    if len(around.names) * len(shapes) <= _WORTH_TRYING:
-        return np.ones(len(shapes), dtype=bool)
+    """All candidates where there is little to place; else used, kept and plain ones."""
+    candidates = problem.candidates
+    if len(around.names) * len(candidates) <= _WORTH_TRYING:
+        return np.ones(len(candidates), dtype=bool)
     used = np.array(around.base.any(axis=1))
     used[around.chosen] = True
-    plain = [s.existing is not None or (s.stripes == 1 and s.key.endswith("x1")) for s in shapes]
+    plain = [
+        s.existing is not None or (s.stripes == 1 and s.key.endswith("x1")) for s in candidates
+    ]
     worth: Bools = used | np.array(plain)
     return worth
 
 
-def _home(shapes: tuple[Shape, ...], stays: Bools) -> str:
+def _current_volume(candidates: tuple[CandidateVolume, ...], stays: Bools) -> str:
     """The volume that something lies on now."""
-    homes = (
-        shape.existing.name
-        for shape, here in zip(shapes, stays, strict=True)
-        if here and shape.existing
+    current_volumes = (
+        candidate.existing.name
+        for candidate, here in zip(candidates, stays, strict=True)
+        if here and candidate.existing
     )
-    return next(homes, "its volume")
+    return next(current_volumes, "its volume")

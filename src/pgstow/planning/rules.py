@@ -1,38 +1,44 @@
-"""Which shapes may hold what: latency, durability, and what the user pinned."""
+"""Which candidates may hold what: latency, durability, and what the user pinned."""
 
 from collections.abc import Callable
 
 from pgstow.model import Goal, InfeasibleError, Profile, UserError
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.pins import Pins, Target
 from pgstow.planning.problem import Allowed
-from pgstow.planning.shapes import Shape
 
 Keys = frozenset[str]
 
 
-def allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...], pins: Pins) -> Allowed:
-    """The shapes of each part of a server.
+def allowed(
+    profile: Profile, goal: Goal, candidates: tuple[CandidateVolume, ...], pins: Pins
+) -> Allowed:
+    """The candidates of each part of a server.
 
     Nothing but temporary files lies on a disk that is lost when the instance stops, unless the
     user says that a standby holds the data; the WAL and the data directory never do.
     """
     _check_standby(profile, goal)
     data = profile.layout.postgres.data
-    safe = tuple(shape for shape in shapes if _is_safe(shape, goal))
+    safe = tuple(candidate for candidate in candidates if _is_safe(candidate, goal))
 
-    def keys(holds: Callable[[Shape], bool]) -> Keys:
-        return frozenset(shape.key for shape in safe if holds(shape))
+    def keys(holds: Callable[[CandidateVolume], bool]) -> Keys:
+        return frozenset(candidate.key for candidate in safe if holds(candidate))
 
-    durable = keys(lambda shape: not shape.is_ephemeral)
-    anything = keys(lambda shape: not shape.is_for_wal)
-    storing = anything & keys(lambda shape: goal.data_on_ephemeral or not shape.is_ephemeral)
+    durable = keys(lambda candidate: not candidate.is_ephemeral)
+    anything = keys(lambda candidate: not candidate.is_for_wal)
+    storing = anything & keys(
+        lambda candidate: goal.data_on_ephemeral or not candidate.is_ephemeral
+    )
     read_us, commit_us = (
         None if limit is None else limit * 1e3 for limit in (goal.read_p99_ms, goal.commit_p99_ms)
     )
-    quick = storing & keys(lambda shape: read_us is None or shape.read_us_p99 <= read_us)
-    committing = durable & keys(lambda shape: commit_us is None or shape.write_us_p99 <= commit_us)
+    quick = storing & keys(lambda candidate: read_us is None or candidate.read_us_p99 <= read_us)
+    committing = durable & keys(
+        lambda candidate: commit_us is None or candidate.write_us_p99 <= commit_us
+    )
     # AWS advises against st1 and sc1 for small synchronous writes; a commit is one
-    wal = committing & keys(lambda shape: not shape.is_hdd)
+    wal = committing & keys(lambda candidate: not candidate.is_hdd)
     if pins.wal is not None:
         wal = _pinned("wal", pins.wal, safe, committing, goal)
     # No data directory moves to hard disks: it has what every transaction touches
@@ -44,7 +50,7 @@ def allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...], pins: Pins)
         )
     )
     if not keeping:
-        raise _no_way_to_keep(data, shapes, goal)
+        raise _no_way_to_keep(data, candidates, goal)
     return Allowed(
         rest=keeping,
         wal=wal,
@@ -58,11 +64,11 @@ def allowed(profile: Profile, goal: Goal, shapes: tuple[Shape, ...], pins: Pins)
     )
 
 
-def _is_safe(shape: Shape, goal: Goal) -> bool:
+def _is_safe(candidate: CandidateVolume, goal: Goal) -> bool:
     """Whether its rate of failure is within the goal's; a rate that is not known is not."""
-    if goal.max_failure_rate is None or shape.is_ephemeral:
+    if goal.max_failure_rate is None or candidate.is_ephemeral:
         return True
-    rate = shape.annual_failure_rate
+    rate = candidate.annual_failure_rate
     return rate is not None and rate <= goal.max_failure_rate
 
 
@@ -74,11 +80,13 @@ def _check_standby(profile: Profile, goal: Goal) -> None:
         )
 
 
-def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, goal: Goal) -> Keys:
-    """The shapes a pin leaves; a pin that contradicts the rest of the goal is refused."""
+def _pinned(
+    what: str, target: Target, candidates: tuple[CandidateVolume, ...], usable: Keys, goal: Goal
+) -> Keys:
+    """The candidates a pin leaves; a pin that contradicts the rest of the goal is refused."""
     pin = f"--pin {what}={target.name}"
-    fitting = [shape for shape in shapes if target.fits(shape)]
-    found = frozenset(shape.key for shape in fitting) & usable
+    fitting = [candidate for candidate in candidates if target.fits(candidate)]
+    found = frozenset(candidate.key for candidate in fitting) & usable
     if found:
         return found
     if not fitting:
@@ -86,12 +94,12 @@ def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, 
             f"{pin}: the goal and the instance leave no volume of {target.name} to choose",
             "drop the pin, allow the type and its rate of failure, or name an instance that has it",
         )
-    if all(shape.is_ephemeral for shape in fitting):
+    if all(candidate.is_ephemeral for candidate in fitting):
         raise UserError(
             f"{pin}: what is on {target.name} is lost when the instance stops",
             "pin only temp there; with a standby, --data-on-instance-store lets relations be there",
         )
-    quickest = min(fitting, key=lambda shape: shape.read_us_p99)
+    quickest = min(fitting, key=lambda candidate: candidate.read_us_p99)
     p99_ms = (quickest.write_us_p99 if what == "wal" else quickest.read_us_p99) / 1e3
     option, limit = (
         ("--commit-p99", goal.commit_p99_ms) if what == "wal" else ("--read-p99", goal.read_p99_ms)
@@ -102,9 +110,15 @@ def _pinned(what: str, target: Target, shapes: tuple[Shape, ...], usable: Keys, 
     )
 
 
-def _no_way_to_keep(data: str, shapes: tuple[Shape, ...], goal: Goal) -> InfeasibleError:
-    ways = [shape for shape in shapes if shape.existing and shape.existing.name == data]
-    if all(shape.is_ephemeral for shape in ways):
+def _no_way_to_keep(
+    data: str, candidates: tuple[CandidateVolume, ...], goal: Goal
+) -> InfeasibleError:
+    ways = [
+        candidate
+        for candidate in candidates
+        if candidate.existing and candidate.existing.name == data
+    ]
+    if all(candidate.is_ephemeral for candidate in ways):
         return InfeasibleError(
             f"volume {data}, where the data directory is, is one of the instance's own disks: it "
             "is lost when the instance stops, and cannot become another type",

@@ -15,10 +15,11 @@ import numpy as np
 
 from pgstow.model import Goal, HostCap, Layout, Prediction, Profile
 from pgstow.planning.build import layout_of
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.candidates import PlanningCatalog, in_place_groups
 from pgstow.planning.headroom import fullest_at
 from pgstow.planning.needs import WAL, response_budget_us
-from pgstow.planning.placement import WAIT, Missing, Placed, PlacementProblem
+from pgstow.planning.placement import WAIT, Missing, PlacementProblem, PlacementSolution
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.problem import (
     Allowed,
@@ -29,7 +30,6 @@ from pgstow.planning.problem import (
     problem_at,
     solution_of,
 )
-from pgstow.planning.shapes import Shape
 from pgstow.prediction import Period, Predictor, Workload
 
 _ATTEMPTS = 12
@@ -38,7 +38,7 @@ _STEPS, _STEP = 8, 0.05
 _PATIENCE = 2  # steps that find nothing better, after which no more are tried
 _BUSY = 0.9  # a volume used this much is what holds the clients up, not its latency
 _LESS_WAITING, _LEAST_WAITING = 0.02, 0.25  # how much less each time: twice as much, to a quarter
-_REFINED, _DEARER = (
+_REFINED, _NEAR_FACTOR = (
     3,
     1.002,
 )  # how often less tightening is tried, where the price is over the bound
@@ -56,8 +56,8 @@ class Tightening:
     response: float = 1.0  # factor on the time a transaction may wait for I/O
     less_waiting: float = _LESS_WAITING  # by which it is lowered next
     headroom: float = 0.0
-    is_wal_alone: bool = False
-    wal_forbidden: frozenset[str] = frozenset()  # shapes
+    is_wal_exclusive: bool = False
+    wal_forbidden: frozenset[str] = frozenset()  # candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Planner:
 
     ``base`` is the present layout on the host that is planned for, ``io_units`` the bytes that
     count as one operation by volume type, ``beside_usd`` what is paid a month beside the volumes
-    that are planned (backups'). ``place`` solves one programme. Where ``is_hasty``, what a short
-    simulation leaves no doubt of is not simulated for longer.
+    that are planned (backups'). ``place`` solves one programme. Where ``allows_quick_check``, what
+    a short simulation leaves no doubt of is not simulated for longer.
     """
 
     profile: Profile
@@ -85,14 +85,14 @@ class Planner:
     catalog: PlanningCatalog
     predictor: Predictor
     workload: Workload
-    shapes: tuple[Shape, ...]
+    candidates: tuple[CandidateVolume, ...]
     cap: HostCap
     demands: Demands
     allowed: Allowed
     io_units: Mapping[str, int] = field(default_factory=dict)
     beside_usd: float = 0.0
-    place: Callable[..., Placed | Missing] = place_within
-    is_hasty: bool = False
+    place: Callable[..., PlacementSolution | Missing] = place_within
+    allows_quick_check: bool = False
     checked: dict[Layout, Prediction] = field(default_factory=dict, init=False)
     answers: dict[tuple[float, Tightening], Answer | Missing] = field(
         default_factory=dict, init=False
@@ -113,12 +113,12 @@ class Planner:
             response_us=response_us * tight.response,
             host=self.cap,
             max_volumes=self.goal.max_volumes,
-            is_wal_alone=tight.is_wal_alone,
+            is_wal_exclusive=tight.is_wal_exclusive,
             max_move_bytes=self.goal.max_move_bytes,
         )
         allowed = replace(self.allowed, wal=self.allowed.wal - tight.wal_forbidden)
-        groups = in_place_groups(self.shapes)
-        return problem_at(self._load(wanted), self.shapes, allowed, limits, groups)
+        groups = in_place_groups(self.candidates)
+        return problem_at(self._load(wanted), self.candidates, allowed, limits, groups)
 
     def unlimited(self, tps: float) -> PlacementProblem:
         """The programme without what all volumes share, and with any number of them."""
@@ -127,9 +127,9 @@ class Planner:
             headroom=self.goal.headroom,
             response_us=None,
             host=HostCap(None, None),
-            max_volumes=len(self.shapes),
+            max_volumes=len(self.candidates),
         )
-        return problem_at(self._load(tps), self.shapes, self.allowed, limits, ())
+        return problem_at(self._load(tps), self.candidates, self.allowed, limits, ())
 
     def _load(self, tps: float) -> Load:
         return Load(
@@ -141,18 +141,18 @@ class Planner:
             self.io_units,
         )
 
-    def priced(self, tps: float) -> Placed | Missing:
+    def priced(self, tps: float) -> PlacementSolution | Missing:
         """What the cheapest solution for a wanted TPS costs; ties are not broken."""
         problem = self.problem(tps, Tightening())
         return Missing.INFEASIBLE if problem is None else self.place(problem, breaks_ties=False)
 
-    def affords(self, tps: float, budget: float) -> Placed | Missing:
+    def affords(self, tps: float, budget: float) -> PlacementSolution | Missing:
         """Something for a wanted TPS that costs no more than so much."""
         problem = self.problem(tps, Tightening())
         if problem is None:
             return Missing.INFEASIBLE
         placed = self.place(problem, breaks_ties=False, within_usd=budget)
-        if isinstance(placed, Placed) and placed.usd_month > budget:
+        if isinstance(placed, PlacementSolution) and placed.usd_month > budget:
             return Missing.INFEASIBLE if placed.bound_usd > budget else Missing.NOT_FOUND
         return placed
 
@@ -184,7 +184,7 @@ class Planner:
 
     @property
     def most_tps(self) -> float:
-        """What no layout of these shapes does more of: the asymptotic bounds, with least waits."""
+        """The most that any layout of these candidates does: asymptotic bounds with least waits."""
         work = self.workload
         problem = self.unlimited(work.transactions_per_second)
         waits = problem.use_per_demand[:, WAIT]
@@ -245,7 +245,7 @@ class Found:
     @property
     def is_near(self) -> bool:
         """Whether hardly anything could be cheaper."""
-        return self.usd_month <= self.bound_usd * _DEARER + CENT
+        return self.usd_month <= self.bound_usd * _NEAR_FACTOR + CENT
 
 
 def highest(low: float, high: float, rounds: int, reaches: Callable[[float], bool]) -> float:
@@ -316,7 +316,7 @@ def _attempt(
         return answer
     problem, solution, layout = answer.problem, answer.solution, answer.layout
     first = solution.bound_usd if bound is None else bound
-    if planner.is_hasty:
+    if planner.allows_quick_check:
         glanced = planner.glance(layout, tps)
         found = Found(layout, glanced, solution, problem, first, tps, tight)
         if _is_clear(planner, found):
@@ -362,10 +362,10 @@ def _tighten(planner: Planner, found: Found) -> Tightening | None:
         return _wait_less(planner, found)
     commit = speed.commit_ms.p99
     if goal.commit_p99_ms is not None and commit is not None and commit > goal.commit_p99_ms:
-        if not tight.is_wal_alone:
-            return replace(tight, is_wal_alone=True)
-        slow = next(s for s in planner.shapes if s.key == solution.single_shape[WAL])
-        as_slow = {s.key for s in planner.shapes if s.write_us_p99 >= slow.write_us_p99}
+        if not tight.is_wal_exclusive:
+            return replace(tight, is_wal_exclusive=True)
+        slow = next(s for s in planner.candidates if s.key == solution.special_candidate[WAL])
+        as_slow = {s.key for s in planner.candidates if s.write_us_p99 >= slow.write_us_p99}
         return replace(tight, wal_forbidden=tight.wal_forbidden | as_slow)
     read = speed.read_ms.p99 if speed.read_ms else None
     if goal.read_p99_ms is not None and read is not None and read > goal.read_p99_ms:
@@ -400,11 +400,11 @@ def _wait_less(planner: Planner, found: Found) -> Tightening:
     )
 
 
-def waiting_ms(problem: PlacementProblem, placed: Placed) -> float:
+def waiting_ms(problem: PlacementProblem, placed: PlacementSolution) -> float:
     """What one transaction waits in an answer, as the programme counts it."""
-    own = problem.use_per_demand[placed.item_shape, WAIT]
+    own = problem.use_per_demand[placed.item_candidate, WAIT]
     singles = np.arange(problem.singles.count)
-    others = problem.singles.use[singles, placed.single_shape[: len(singles)], WAIT]
+    others = problem.singles.use[singles, placed.special_candidate[: len(singles)], WAIT]
     return float((own * problem.items.demand).sum() + others.sum())
 
 
@@ -454,8 +454,8 @@ def _with_wal_apart(planner: Planner, tps: float, budget: float) -> list[Found]:
     found = _met(planner, tps, Tightening(), budget)
     if isinstance(found, Missing):
         return []
-    is_alone = found.tight == Tightening() and found.solution.is_wal_alone
-    if found.tight.is_wal_alone or is_alone:
+    is_exclusive = found.tight == Tightening() and found.solution.is_wal_exclusive
+    if found.tight.is_wal_exclusive or is_exclusive:
         return [found]
-    apart = _met(planner, tps, Tightening(is_wal_alone=True), budget)
+    apart = _met(planner, tps, Tightening(is_wal_exclusive=True), budget)
     return [found] if isinstance(apart, Missing) else [found, apart]

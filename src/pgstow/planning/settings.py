@@ -22,7 +22,7 @@ from pgstow.model import (
     Setting,
 )
 from pgstow.planning.needs import WAL_OVER_MOST, wal_gib
-from pgstow.planning.wal import CHECKPOINT_TARGET, wal_bytes_wanted
+from pgstow.planning.wal import CHECKPOINT_TARGET, required_wal_bytes
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, places, workload_of
 from pgstow.prediction.simulation import DeviceCatalog
 from pgstow.units import BLOCK_BYTES, GIB, MIB, Bytes, format_rate, format_size
@@ -111,7 +111,7 @@ def settings(
     return tuple(setting for rule in rules for setting in rule(case))
 
 
-def settled(
+def layout_with_settings(
     profile: Profile, prediction: Prediction, goal: Goal, catalog: SettingsCatalog
 ) -> tuple[Layout, tuple[Setting, ...]]:
     """The planned layout with its settings, and what of them is changed.
@@ -283,7 +283,7 @@ def _checkpoints(case: _Case) -> Iterator[Setting]:
         yield Setting("checkpoint_timeout", "15min", shown, why, source)
     shown = case.server.setting("max_wal_size")
     present = setting_bytes(shown)
-    wanted = wal_bytes_wanted(case.wal_bytes_per_s, timeout_s)
+    wanted = required_wal_bytes(case.wal_bytes_per_s, timeout_s)
     if present is None or wanted <= present:
         return
     room = _wal_room(case)

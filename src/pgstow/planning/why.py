@@ -173,21 +173,21 @@ def _why(
 def _types(
     layout: Layout, present: str, access: Access, catalog: PlanningCatalog, margins: Margins
 ) -> tuple[TypeChoice, ...]:
-    shapes = {shape.type: shape for shape in sold(layout.host, catalog)}
-    here = shapes.get(present)
+    candidates = {candidate.type: candidate for candidate in sold(layout.host, catalog)}
+    here = candidates.get(present)
     found = [
         TypeChoice(
-            type=shape.type,
-            usd_month=usd_month(shape, access, margins),
-            gib=gib_bought(shape, access, margins),
+            type=candidate.type,
+            usd_month=usd_month(candidate, access, margins),
+            gib=gib_bought(candidate, access, margins),
             break_even=None
-            if here is None or shape is here
-            else break_even(here, shape, access, margins),
-            read_ms=shape.read_us / 1e3,
-            write_ms=shape.write_us / 1e3,
+            if here is None or candidate is here
+            else break_even(here, candidate, access, margins),
+            read_ms=candidate.read_us / 1e3,
+            write_ms=candidate.write_us / 1e3,
         )
-        for shape in shapes.values()
-        if not shape.is_ephemeral
+        for candidate in candidates.values()
+        if not candidate.is_ephemeral
     ]
     return tuple(sorted(found, key=lambda one: one.usd_month))
 

@@ -115,7 +115,7 @@ class CacheSize:
     """What holds blocks, shared buffers and page cache together: as it was observed, and wanted."""
 
     present_bytes: int
-    wanted_bytes: int
+    target_bytes: int
 
 
 def reuses(profile: Profile, workload: Workload) -> tuple[Reuse, ...]:
@@ -141,7 +141,7 @@ def with_cache(profile: Profile, workload: Workload, size: CacheSize) -> Workloa
     uses = reuses(profile, workload)
     curve = MissRatioCurve.of(uses, size.present_bytes / BLOCK_BYTES)
     before = curve.miss_ratios(size.present_bytes / BLOCK_BYTES)
-    after = curve.miss_ratios(size.wanted_bytes / BLOCK_BYTES)
+    after = curve.miss_ratios(size.target_bytes / BLOCK_BYTES)
 
     def factor(relation: RelationId) -> float:
         was = before.get(relation, 0.0)

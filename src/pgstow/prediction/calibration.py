@@ -113,7 +113,7 @@ def neighbours(
     wal = layout.volume(layout.postgres.wal)
     device = catalog.device(wal, layout.host)
     limits = [device.bytes_per_second] if device.bytes_per_second else []
-    limits += [device.iops / device.write_weight * workload.write_bytes] if device.iops else []
+    limits += [device.iops / device.write_cost_ratio * workload.write_bytes] if device.iops else []
     share = totals[wal.name].writes / written if written > 0 else 0.0
     return Neighbours(share, min(limits, default=None))
 

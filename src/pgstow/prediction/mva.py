@@ -77,7 +77,7 @@ class StationMeans:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class NetworkSolution:
     """A network's mean values with so many customers."""
 
     throughput_per_s: float
@@ -88,7 +88,7 @@ class Means:
         return next(one for one in self.stations if one.name == name)
 
 
-def solve(stations: Sequence[Station], customers: int) -> Means:
+def solve(stations: Sequence[Station], customers: int) -> NetworkSolution:
     """The mean values of a product-form network; of no time at all ValueError.
 
     >>> round(solve([Station("disk", 0.01)], 5).throughput_per_s, 6)
@@ -116,7 +116,7 @@ def solve(stations: Sequence[Station], customers: int) -> Means:
         queue = float(counts @ shares)
         busy = throughput * station.demand_s / station.speeds[-1] if station.speeds else None
         found.append(StationMeans(station.name, queue, queue / throughput, busy))
-    return Means(throughput, tuple(found))
+    return NetworkSolution(throughput, tuple(found))
 
 
 def _empty(customers: int) -> _Logs:

@@ -137,12 +137,12 @@ def _stations(placed: _Placed) -> list[Station]:
         large = _read_s(device, ahead) + read_us / 1e6
         latency_s = total.reads * small + total.sequential_reads * large
         stations.append(Station.delay(f"{name}: latency", latency_s))
-        arm_s = _arm_s(device, workload.read_bytes) * total.reads
-        arm_s += _arm_s(device, ahead, is_sequential=True) * total.sequential_reads
+        seek_s = _positioning_s(device, workload.read_bytes) * total.reads
+        seek_s += _positioning_s(device, ahead, is_sequential=True) * total.sequential_reads
         if device.member.mechanics is not None and device.member.mechanics.is_serial:
-            stations.append(Station(f"{name}: arm", arm_s / device.stripes))
+            stations.append(Station(f"{name}: arm", seek_s / device.stripes))
         else:
-            stations.append(Station.delay(f"{name}: arm", arm_s))
+            stations.append(Station.delay(f"{name}: arm", seek_s))
     return stations
 
 
@@ -195,10 +195,12 @@ def _asked_of(placed: _Placed, name: str) -> tuple[_Sum, _Sum, _Sum]:
     )
     requests = (*reads, *writes)
     counted = sum(count * _units(device, size) for count, size, _ in reads)
-    counted += device.write_weight * sum(count * _units(device, size) for count, size, _ in writes)
+    counted += device.write_cost_ratio * sum(
+        count * _units(device, size) for count, size, _ in writes
+    )
     moved = sum(count * size for count, size, _ in requests)
     arm = sum(
-        count * _arm_s(device, size, is_sequential=sequential)
+        count * _positioning_s(device, size, is_sequential=sequential)
         for count, size, sequential in requests
     )
     if name != placed.wal or workload.write_fraction <= 0:
@@ -207,9 +209,9 @@ def _asked_of(placed: _Placed, name: str) -> tuple[_Sum, _Sum, _Sum]:
     moved += workload.wal_bytes * workload.write_fraction
     # A flush writes the page that it ends in again with the next one.
     return (
-        _Sum(counted, device.write_weight * _units(device, flush)),
+        _Sum(counted, device.write_cost_ratio * _units(device, flush)),
         _Sum(moved, BLOCK_BYTES),
-        _Sum(arm, _arm_s(device, flush)),
+        _Sum(arm, _positioning_s(device, flush)),
     )
 
 
@@ -245,7 +247,7 @@ def _flush_s(device: Device, workload: Workload, host: HostOverhead) -> float:
     mean_us = _log_normal_mean(latency.write_us_p50, latency.write_us_p99)
     mean_us += max(0.0, size - latency.base_bytes) / MIB * latency.write_us_per_mib
     mean_us += host.wal_sync_us + host.handover_us
-    return mean_us / 1e6 + _arm_s(device, size)
+    return mean_us / 1e6 + _positioning_s(device, size)
 
 
 def _flush_bytes(workload: Workload) -> float:
@@ -253,7 +255,7 @@ def _flush_bytes(workload: Workload) -> float:
     return max(workload.wal_bytes, 1.0) // BLOCK_BYTES * BLOCK_BYTES + 1.5 * BLOCK_BYTES
 
 
-def _arm_s(device: Device, size: float, *, is_sequential: bool = False) -> float:
+def _positioning_s(device: Device, size: float, *, is_sequential: bool = False) -> float:
     """What a disk's mechanics take for one request; 0 for what is no disk."""
     mechanics = device.member.mechanics
     if mechanics is None or size <= 0:

@@ -10,7 +10,7 @@ from pgstow.model import Device, HostCap, HostSpec, Layout, Relation, RelationId
 from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, named
 from pgstow.units import BLOCK_BYTES
 
-_WANTED_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
+_TARGET_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
 _LEAST_TRANSACTIONS = 20  # of a server that is all but idle
 _RELATIONS_APART = 32  # of more, many small means add up to a Poisson number anyway
 _QUEUE_DEPTH = 128  # requests that Linux has under way on a device: nr_requests
@@ -39,10 +39,12 @@ def totals_by_volume(
     workload: Workload, layout: Layout, relations: dict[RelationId, Relation]
 ) -> dict[str, VolumeTotals]:
     """Sum the relations' work over the volumes that a layout puts them on."""
-    return _totals(workload, layout, _homes(workload, layout, relations))
+    return _totals(workload, layout, _relation_volumes(workload, layout, relations))
 
 
-def _homes(workload: Workload, layout: Layout, relations: dict[RelationId, Relation]) -> list[str]:
+def _relation_volumes(
+    workload: Workload, layout: Layout, relations: dict[RelationId, Relation]
+) -> list[str]:
     """The volume of each of the workload's relations, in its order."""
     placed, data = named(layout), layout.volume(layout.postgres.data)
     return [placed.get(relations[work.relation].owner, data).name for work in workload.relations]
@@ -107,11 +109,11 @@ def simulate(
     Without a period it runs for as long as enough transactions take.
     """
     index = {volume.name: position for position, volume in enumerate(layout.volumes)}
-    homes = _homes(workload, layout, relations)
+    homes = _relation_volumes(workload, layout, relations)
     totals = _totals(workload, layout, homes)
     if period is None:
         tps = workload.transactions_per_second
-        length_s = max(2.0, min(60.0, _WANTED_TRANSACTIONS / tps), _LEAST_TRANSACTIONS / tps)
+        length_s = max(2.0, min(60.0, _TARGET_TRANSACTIONS / tps), _LEAST_TRANSACTIONS / tps)
         period = Period(length_s / 5, length_s)
     config = {
         "seed": seed,

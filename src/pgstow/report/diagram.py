@@ -170,7 +170,7 @@ def _cells(group: ET.Element, drawing: Drawing, items: Sequence[Item], body: Box
         heat = drawing.scale.heat(item.density)
         css = "unknown" if heat is None else f"h{heat}"
         cell = ET.SubElement(group, "g", {"class": f"cell {css}"})
-        ET.SubElement(cell, "title").text = f.visible(_told(item))
+        ET.SubElement(cell, "title").text = f.visible(_tooltip(item))
         _rect(cell, box, "wal" if item.kind == "WAL" else "")
         _label(cell, item, box)
 
@@ -202,7 +202,7 @@ def _together(items: Sequence[Item], body: Box, busy: float) -> list[Item]:
     return [*seen, rest]
 
 
-def _told(item: Item) -> str:
+def _tooltip(item: Item) -> str:
     what = f"{item.name} ({item.kind}), {f.size(item.size_bytes)}"
     if item.operations is None:
         return what

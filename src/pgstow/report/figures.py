@@ -56,12 +56,12 @@ def first(document: ReportDocument) -> str:
 def drawn(document: ReportDocument) -> tuple[Chart, ...]:
     """The charts, rendered for the page."""
     return tuple(
-        Chart(*_WORDS[name], svg=charts.to_svg(spec, _told(document, name)))
+        Chart(*_WORDS[name], svg=charts.to_svg(spec, _alt_text(document, name)))
         for name, spec in specs(document, charts.PAGE)
     )
 
 
-def _told(document: ReportDocument, name: str) -> str:
+def _alt_text(document: ReportDocument, name: str) -> str:
     """What a chart shows, for who does not see it: its figures, not its title again."""
     known = series(document)
     if name == "latency":

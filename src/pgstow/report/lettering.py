@@ -65,7 +65,7 @@ _IS_BOLD = re.compile(r'font-weight="(?:bold|[6-9]00)"')
 
 
 def held(svg: str) -> str:
-    """A drawing by Vega, each of its texts kept to the room that Vega reckoned with.
+    """A drawing by Vega, each of its texts kept to the room that Vega computed with.
 
     >>> held('<text font-size="10px">data</text>')
     '<text font-size="10px" textLength="19.5" lengthAdjust="spacingAndGlyphs">data</text>'

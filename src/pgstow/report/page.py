@@ -112,7 +112,7 @@ def _parts(document: ReportDocument) -> dict[str, Any]:
         "series": tuple(figures.series(document)),
         "comparisons": tables.comparison_rows(document.comparisons),
         "volume_rows": _volume_rows(document),
-        "held_back": tables.limits_told(document.promised) if document.promised else "",
+        "held_back": tables.limits_text(document.promised) if document.promised else "",
         "prices": _prices(document),
         "reasons": tables.reason_rows(document.plan.reasons) if document.plan else (),
         "steps": tables.step_rows(document.steps),

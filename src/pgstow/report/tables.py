@@ -275,7 +275,7 @@ def _more(usd: float | None) -> str:
     return "no more" if _is_free(usd) else f"+ {f.usd(usd)}"
 
 
-def limits_told(prediction: Prediction) -> str:
+def limits_text(prediction: Prediction) -> str:
     """What holds a layout back, and every other limit that is nearly reached."""
     used = [(v.utilisation, f"volume {v.volume}", _of_what(v.binding)) for v in prediction.volumes]
     used.append((prediction.cpu_utilisation or 0.0, "the CPU", ""))

@@ -112,8 +112,8 @@ def missed_warnings(comparisons: Iterable[Comparison]) -> tuple[Warning, ...]:
     if not missed:
         return ()
     parts = [
-        f"{_NAMES[one.metric]} {_told(one.predicted, one.unit)} predicted,"
-        f" {_told(one.measured, one.unit)} observed ({one.error_pct:+,.0f} %)"
+        f"{_NAMES[one.metric]} {_formatted(one.predicted, one.unit)} predicted,"
+        f" {_formatted(one.measured, one.unit)} observed ({one.error_pct:+,.0f} %)"
         for one in missed
     ]
     return (
@@ -126,7 +126,7 @@ def missed_warnings(comparisons: Iterable[Comparison]) -> tuple[Warning, ...]:
     )
 
 
-def _told(value: float | None, unit: str) -> str:
+def _formatted(value: float | None, unit: str) -> str:
     if value is None:
         return "not known"
     return f"{value:,.2f} ms" if unit == "ms" else f"{value:,.0f}"

@@ -102,7 +102,7 @@ def _load(
 ) -> VolumeLoad:
     rate = sum(one.read_bytes.mean + one.write_bytes.mean for one in traffic)
     unit = device.member.io_unit_bytes if device else None
-    weight = device.write_weight if device else 1.0
+    weight = device.write_cost_ratio if device else 1.0
     operations = sum(
         _operations(one.reads.mean, one.read_bytes.mean, unit)
         + weight * _operations(one.writes.mean, one.write_bytes.mean, unit)

@@ -239,7 +239,7 @@ class Journal:
             for directory in record.made
         )
 
-    def is_settled(self, server: str) -> bool:
+    def is_reconciled(self, server: str) -> bool:
         """Whether the runs on a server left nothing to look at."""
         return not (self.open_steps(server) or self.rebuilds(server))
 

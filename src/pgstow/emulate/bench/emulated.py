@@ -5,7 +5,7 @@ from pathlib import Path
 from pgstow import __version__
 from pgstow.emulate import bring_up, take_down
 from pgstow.emulate.bench import subject
-from pgstow.emulate.bench.subject import Site
+from pgstow.emulate.bench.subject import MountedVolumes
 from pgstow.emulate.bench.trials import Target
 from pgstow.emulate.control import Control
 from pgstow.emulate.state import StateDirectory
@@ -33,7 +33,7 @@ class Emulated:
         """The emulator's control socket."""
         return Control(self._state.control)
 
-    def bring_up(self, target: Target) -> Site:
+    def bring_up(self, target: Target) -> MountedVolumes:
         """The first time makes all volumes, with files written while limits are off."""
         volumes = tuple(subject.make_volume(name, self._mounts) for name in self._names)
         layout = Layout(HostSpec(), volumes, Placement(self._names[0], self._names[0]))
@@ -50,7 +50,7 @@ class Emulated:
         assert self.status.pid is not None
         names = self._names[: target.volumes]
         loops = {volume.name: volume.loop_device or "" for volume in self.status.volumes}
-        return Site(
+        return MountedVolumes(
             subject.files(self._mounts, names),
             tuple(loops[name] for name in names),
             (self.status.pid,),

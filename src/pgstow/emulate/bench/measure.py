@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pgstow.emulate.bench import fio
 from pgstow.emulate.bench.rows import Figure
-from pgstow.emulate.bench.subject import Site
+from pgstow.emulate.bench.subject import MountedVolumes
 from pgstow.emulate.bench.trials import Job
 from pgstow.host import cpu, programs
 from pgstow.host.background import BackgroundProgram, Ended
@@ -16,7 +16,7 @@ from pgstow.model.errors import HostError
 FIO_START_S = 0.4
 FIO_END_S = 0.2
 _FIO_VOLUME_S = 0.02  # more for each volume: on a machine at its limit all takes longer
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _LOOK_S = 0.001  # reading counters is a matter of microseconds a volume
 _LOOKS_MAX = 10
 _SECTOR_BYTES = 512  # of block devices' counters, whatever the device's own are
@@ -46,26 +46,26 @@ class Sample:
         return value
 
 
-def run(job: Job, site: Site, *, seed: int) -> Sample:
+def run(job: Job, mounted: MountedVolumes, *, seed: int) -> Sample:
     """Run it once.
 
     Rates are what the volumes' block devices counted (as iostat does) between two moments while
     fio is at work: its own count begins and ends with queues that fill and drain, which is a
     whole per cent of two seconds at 3,000 IOPS and 32 in flight.
     """
-    start_s = FIO_START_S + len(site.files) * _FIO_VOLUME_S
-    seconds = start_s + job.seconds + FIO_END_S + len(site.files) * _FIO_VOLUME_S
-    arguments = fio.arguments(job, site.files, seconds=seconds, seed=seed)
+    start_s = FIO_START_S + len(mounted.files) * _FIO_VOLUME_S
+    seconds = start_s + job.seconds + FIO_END_S + len(mounted.files) * _FIO_VOLUME_S
+    arguments = fio.arguments(job, mounted.files, seconds=seconds, seed=seed)
     arguments[0] = programs.require("fio")
     with BackgroundProgram(arguments) as program:
         _wait(program, start_s + job.ramp_s)
-        before = _look(site)
+        before = _look(mounted)
         _wait(program, job.duration_s)
-        after = _look(site)
-        ended = program.wait(_PATIENCE_S)
+        after = _look(mounted)
+        ended = program.wait(_TIMEOUT_S)
         if ended is None:
             raise HostError(
-                f"fio did not end within {_PATIENCE_S:g} s", "look whether the volumes still answer"
+                f"fio did not end within {_TIMEOUT_S:g} s", "look whether the volumes still answer"
             )
     result = _result(ended)
     took_s = after.at_s - before.at_s
@@ -104,14 +104,14 @@ class _Moment:
     cpu_s: float
 
 
-def _look(site: Site) -> _Moment:
+def _look(mounted: MountedVolumes) -> _Moment:
     try:
-        cpu_s = sum(cpu.process_cpu_seconds(pid) for pid in site.pids)
+        cpu_s = sum(cpu.process_cpu_seconds(pid) for pid in mounted.pids)
     except ProcessLookupError as error:
         raise HostError("the server of the volumes has ended", "see its log") from error
     for _ in range(_LOOKS_MAX):
         began_s = time.monotonic()
-        transferred = sum(_transferred(Path(device)) for device in site.loop_devices)
+        transferred = sum(_transferred(Path(device)) for device in mounted.loop_devices)
         ended_s = time.monotonic()
         if ended_s - began_s < _LOOK_S:  # else others had the processor meanwhile
             break

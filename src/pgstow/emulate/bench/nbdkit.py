@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgstow.emulate.bench import subject
 from pgstow.emulate.bench.peer_volumes import PeerVolumes
-from pgstow.emulate.bench.subject import Site
+from pgstow.emulate.bench.subject import MountedVolumes
 from pgstow.emulate.bench.trials import Target
 from pgstow.host import mounts, programs
 from pgstow.model import Latency
@@ -35,7 +35,7 @@ class Nbdkit:
         self.version = text.split()[1]
         self._volumes = volumes
 
-    def bring_up(self, target: Target) -> Site:
+    def bring_up(self, target: Target) -> MountedVolumes:
         """Start the programs with the target's figures."""
         names = subject.volume_names(target.volumes)
         self._volumes.prepare(names)
@@ -47,7 +47,7 @@ class Nbdkit:
             export.parent.mkdir(parents=True, exist_ok=True)
             self._volumes.start(self._fuse(name, target), partial(_is_mounted, export.parent))
             self._volumes.attach(name, export)
-        return self._volumes.site(names)
+        return self._volumes.mounted(names)
 
     def take_down(self) -> None:
         """End the programs."""

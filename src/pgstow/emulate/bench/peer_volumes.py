@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgstow.emulate import volumes
 from pgstow.emulate.bench import subject
-from pgstow.emulate.bench.subject import Site
+from pgstow.emulate.bench.subject import MountedVolumes
 from pgstow.emulate.bench.trials import FILE_BYTES, VOLUME_BYTES
 from pgstow.emulate.state import write_atomically
 from pgstow.host import loops, mounts, processes
@@ -55,9 +55,9 @@ class PeerVolumes:
         self._programs: list[BackgroundProgram] = []
         self._prepared: set[str] = set()
 
-    def site(self, names: Sequence[str]) -> Site:
+    def mounted(self, names: Sequence[str]) -> MountedVolumes:
         """The volumes that are attached, by these names."""
-        return Site(
+        return MountedVolumes(
             subject.files(self.mounts, names),
             tuple(loop.device for loop in self._record.loops),
             tuple(program.pid for program in self._programs),

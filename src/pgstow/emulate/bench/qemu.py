@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pgstow.emulate.bench import subject
 from pgstow.emulate.bench.peer_volumes import PeerVolumes
-from pgstow.emulate.bench.subject import Site
+from pgstow.emulate.bench.subject import MountedVolumes
 from pgstow.emulate.bench.trials import IO_UNIT_BYTES, NO_LATENCY, Target
 from pgstow.host import mounts, programs
 from pgstow.model.errors import HostError
@@ -26,7 +26,7 @@ class QemuStorageDaemon:
         self._volumes = volumes
         self._aio = "io_uring"
 
-    def bring_up(self, target: Target) -> Site:
+    def bring_up(self, target: Target) -> MountedVolumes:
         """Start the daemon with the target's figures."""
         names = subject.volume_names(target.volumes)
         self._volumes.prepare(names)
@@ -44,7 +44,7 @@ class QemuStorageDaemon:
             self._start(target, exports)
         for name, export in zip(names, exports, strict=True):
             self._volumes.attach(name, export)
-        return self._volumes.site(names)
+        return self._volumes.mounted(names)
 
     def _start(self, target: Target, exports: list[Path]) -> None:
         def is_ready() -> bool:

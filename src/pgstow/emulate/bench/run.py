@@ -27,7 +27,7 @@ from pgstow.emulate.bench.peer_volumes import PeerVolumes
 from pgstow.emulate.bench.plan import BenchPlan, Group, trial_seconds
 from pgstow.emulate.bench.qemu import QemuStorageDaemon
 from pgstow.emulate.bench.report import BenchReport
-from pgstow.emulate.bench.subject import Site, Subject
+from pgstow.emulate.bench.subject import MountedVolumes, Subject
 from pgstow.emulate.bench.trials import Trial
 from pgstow.emulate.bench.verdict import OURS
 from pgstow.host import cpu, programs
@@ -78,7 +78,7 @@ def run(
     for peer in plan.peers:
         for name in missing_of(peer):
             raise UserError(f"{name} is not installed", programs.remedy(name))
-    with _alone(directory):
+    with _exclusive_lock(directory):
         _clear(directory)
         busy_cores = _busy_cores()
         volumes = PeerVolumes(directory / "peers", plan.volumes)
@@ -98,7 +98,7 @@ def run(
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _exclusive_lock(directory: Path) -> Iterator[None]:
     """Keep other runs out of the directory."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -158,7 +158,7 @@ class _Run:
         total_s = sum(group.seconds for group in groups)
         done_s = 0.0
         for number, group in enumerate(groups):
-            tell = partial(self._tell, done_s, total_s)
+            tell = partial(self._report, done_s, total_s)
             tell(0.0)
             try:
                 if len(self._failed.get(group.subject, ())) < _FAILURES_MAX:
@@ -170,19 +170,19 @@ class _Run:
             done_s += group.seconds
         self._progress(total_s, total_s)
 
-    def _tell(self, done_s: float, total_s: float, spent_s: float) -> None:
+    def _report(self, done_s: float, total_s: float, spent_s: float) -> None:
         self._progress(min(done_s + spent_s, total_s), total_s)
 
     def _measure(self, group: Group, seed: int, tell: Callable[[float], None]) -> None:
         subject = self._subjects[group.subject]
         try:
-            site = subject.bring_up(group.target)
+            mounted = subject.bring_up(group.target)
             time.sleep(_SETTLE_S)
             spent_s = group.seconds - sum(trial_seconds(trial) for trial in group.trials)
             for trial in group.trials:
                 tell(spent_s)
                 self._cannot[trial.key, group.subject] = subject.cannot(group.target)
-                once = partial(self._take, trial, group.subject, site, seed)
+                once = partial(self._run_once, trial, group.subject, mounted, seed)
                 if trial.is_recorded:
                     self._record(trial, once)
                 else:
@@ -191,8 +191,8 @@ class _Run:
         finally:
             subject.take_down()
 
-    def _take(self, trial: Trial, subject: str, site: Site, seed: int) -> None:
-        sample = measure.run(trial.job, site, seed=seed)
+    def _run_once(self, trial: Trial, subject: str, mounted: MountedVolumes, seed: int) -> None:
+        sample = measure.run(trial.job, mounted, seed=seed)
         self._samples.setdefault((trial.key, subject), []).append(sample)
 
     def _record(self, trial: Trial, work: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ FILE_NAME = "fio.dat"
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class MountedVolumes:
     """Volumes that are up: one file to measure on each, and the processes that serve them."""
 
     files: tuple[Path, ...]
@@ -28,7 +28,7 @@ class Subject(Protocol):
     name: str
     version: str
 
-    def bring_up(self, target: Target) -> Site:
+    def bring_up(self, target: Target) -> MountedVolumes:
         """Make the target's volumes be there, with their files."""
 
     def take_down(self) -> None:

@@ -121,19 +121,21 @@ _LATENCY_SECONDS = 1.0
 _LATENCIES_MS = (0.3, 0.5, 1.0, 2.5)
 
 
-def _alone(pattern: Pattern, duration_s: float = _LATENCY_SECONDS, **more: bool) -> Job:
+def _one_at_a_time(pattern: Pattern, duration_s: float = _LATENCY_SECONDS, **more: bool) -> Job:
     """One request at a time, as a PostgreSQL backend reads."""
     return Job(pattern, 8 * KIB, 1, "psync", 0.0, duration_s, **more)
 
 
 LATENCIES = tuple(
-    Trial(f"latency-{pattern.removeprefix('rand')}-{ms:g}ms", _constant(ms), _alone(pattern))
+    Trial(
+        f"latency-{pattern.removeprefix('rand')}-{ms:g}ms", _constant(ms), _one_at_a_time(pattern)
+    )
     for ms in _LATENCIES_MS
     for pattern in ("randread", "randwrite")
 )
 TAILS = (
-    Trial("tail-read", _TAIL, _alone("randread", 2.0)),
-    Trial("tail-write", _TAIL, _alone("randwrite", 2.5)),
+    Trial("tail-read", _TAIL, _one_at_a_time("randread", 2.0)),
+    Trial("tail-write", _TAIL, _one_at_a_time("randwrite", 2.5)),
 )
 SCALE = (
     Trial("scale-read-16", _SIXTEEN, _random("randread", 8, 16, has_latencies=False)),
@@ -146,9 +148,9 @@ SPEED = (
     Trial("speed-write-4", _FREE_4, _random("randwrite", 8, has_latencies=False), False),
 )
 FLOOR = (
-    Trial("floor-read", _FREE, _alone("randread"), False),
+    Trial("floor-read", _FREE, _one_at_a_time("randread"), False),
     # Written as PostgreSQL writes its log: into the page cache, then fdatasync.
-    Trial("floor-sync", _FREE, _alone("write", direct=False, fdatasync=True), False),
+    Trial("floor-sync", _FREE, _one_at_a_time("write", direct=False, fdatasync=True), False),
 )
 REPLAY = (
     # Half of the time before the IOPS limit, half of it latency.

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from pgstow.emulate import requirements
 from pgstow.emulate.crash_test.amcheck import Checker, find_checker
 from pgstow.emulate.crash_test.check import check
-from pgstow.emulate.crash_test.ledger import Book
+from pgstow.emulate.crash_test.cluster import TestCluster, seeded
+from pgstow.emulate.crash_test.ledger import Ledger
 from pgstow.emulate.crash_test.load import Load
 from pgstow.emulate.crash_test.plan import CampaignPlan, Combination
 from pgstow.emulate.crash_test.result import (
@@ -25,7 +26,6 @@ from pgstow.emulate.crash_test.result import (
     judge,
     summarise,
 )
-from pgstow.emulate.crash_test.site import Site, seeded
 from pgstow.host import processes
 from pgstow.model.errors import HostError, PgstowError, UserError
 from pgstow.postgres import connect
@@ -36,7 +36,7 @@ _MOMENTS: tuple[Moment, ...] = ("any", "checkpoint", "busy")
 _MOMENT_WEIGHTS = (2, 4, 4)
 _CHECKPOINT_S = 0.3  # about as long as one takes here
 _BUSY_WRITES = (4, 16, 64)  # at risk, of which one is waited for
-_PATIENCE_S = 1.0
+_TIMEOUT_S = 1.0
 _POLL_S = 0.0005
 _CONTROL_LOAD_S = 1.5
 _CONTROL_ATTEMPTS = 3
@@ -69,9 +69,9 @@ def run(
         raise UserError(message, "name another directory with --out") from error
     began = time.monotonic()
     with (
-        _alone(directory),
+        _exclusive_lock(directory),
         processes.adopting_orphans(),
-        Site(directory, checker, dict(plan.settings)) as site,
+        TestCluster(directory, checker, dict(plan.settings)) as site,
     ):
         campaign = _Campaign(plan, site, checker, output, progress or (lambda _done, _total: None))
         for group in plan.groups:
@@ -88,7 +88,7 @@ def run(
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
+def _exclusive_lock(directory: Path) -> Iterator[None]:
     """Keep other campaigns out of the directory."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ class _Campaign:
     def __init__(
         self,
         plan: CampaignPlan,
-        site: Site,
+        site: TestCluster,
         checker: Checker,
         output: Path,
         progress: Progress,
@@ -123,7 +123,7 @@ class _Campaign:
         self.checker = checker
         self.output = output
         self.cuts: list[Cut] = []
-        self._book = Book.of(plan.seed, plan.clients)
+        self._ledger = Ledger.of(plan.seed, plan.clients)
         self._progress = progress
 
     def run_group(self, group: tuple[Combination, ...]) -> None:
@@ -146,7 +146,7 @@ class _Campaign:
 
     def _new_cluster(self, group: Combination) -> None:
         self.site.make(group)
-        self._book = Book.of(self.plan.seed + len(self.cuts), self.plan.clients)
+        self._ledger = Ledger.of(self.plan.seed + len(self.cuts), self.plan.clients)
 
     def _control(self, combination: Combination) -> bool:
         """Cut with fsync off; whether something was lost, as it must be."""
@@ -156,7 +156,7 @@ class _Campaign:
         return not self._cut(combination, is_control=True).findings.is_clean
 
     def _cut(self, combination: Combination, *, is_control: bool = False) -> Cut:
-        site, book = self.site, self._book
+        site, book = self.site, self._ledger
         number = len(self.cuts) + 1
         chooser = seeded(self.plan.seed, number)
         moment = chooser.choices(_MOMENTS, _MOMENT_WEIGHTS)[0]
@@ -200,8 +200,8 @@ class _Campaign:
             threading.Thread(target=self._checkpoint, daemon=True).start()
             time.sleep(part * _CHECKPOINT_S)
         began = time.monotonic()
-        while (waited_s := time.monotonic() - began) < _PATIENCE_S:
-            left = 1 - waited_s / _PATIENCE_S
+        while (waited_s := time.monotonic() - began) < _TIMEOUT_S:
+            left = 1 - waited_s / _TIMEOUT_S
             wanted = writes * left if moment == "busy" else 1
             if self.site.unflushed_writes() >= max(1, wanted):
                 return

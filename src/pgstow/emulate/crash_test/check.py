@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgstow.emulate.crash_test.amcheck import Checker
-from pgstow.emulate.crash_test.ledger import Audit, Book
+from pgstow.emulate.crash_test.ledger import Audit, Ledger
 from pgstow.emulate.crash_test.result import Findings
 from pgstow.host.server import EmbeddedServer
 from pgstow.model.errors import ServerError
@@ -20,7 +20,7 @@ _INVALID = re.compile(
 _SHOWN = 3
 
 
-def check(server: EmbeddedServer, checker: Checker, book: Book) -> Findings:
+def check(server: EmbeddedServer, checker: Checker, book: Ledger) -> Findings:
     """Compare with the book, and run the server's own checks; settles what was in doubt."""
     audit = Audit(checked=0)
     other = []
@@ -86,7 +86,7 @@ def _describe(audit: Audit) -> list[str]:
     ]
 
 
-def _queries(connection: Connection, book: Book) -> list[str]:
+def _queries(connection: Connection, book: Ledger) -> list[str]:
     problems = []
     accounts = [row[0] for row in connection.execute(query("ledger_unbalanced"))]
     if accounts:

@@ -99,7 +99,7 @@ class Audit:
 
 
 @dataclass
-class Book:
+class Ledger:
     """All clients' records, and the summary's fillings; it outlives every power cut."""
 
     seed: int
@@ -108,7 +108,7 @@ class Book:
     generation_acknowledged: int = 0
 
     @classmethod
-    def of(cls, seed: int, clients: int) -> "Book":
+    def of(cls, seed: int, clients: int) -> "Ledger":
         """An empty book for so many clients."""
         return cls(seed, [ClientRecord(number + 1) for number in range(clients)])
 

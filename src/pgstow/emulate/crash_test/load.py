@@ -9,7 +9,7 @@ import threading
 import time
 from typing import LiteralString
 
-from pgstow.emulate.crash_test.ledger import Book, ClientRecord, transfer
+from pgstow.emulate.crash_test.ledger import ClientRecord, Ledger, transfer
 from pgstow.model.errors import HostError, PgstowError, ServerError
 from pgstow.postgres import Connection, connect
 from pgstow.postgres.connect import server_errors
@@ -32,9 +32,9 @@ _SUMMARISE = _REWRITES[0]
 class Load:
     """Clients at work on one server, from :meth:`start` until :meth:`stop` or until it dies."""
 
-    def __init__(self, dsn: str, book: Book, chooser: random.Random) -> None:
+    def __init__(self, dsn: str, book: Ledger, chooser: random.Random) -> None:
         self._dsn = dsn
-        self._book = book
+        self._ledger = book
         self._ending = threading.Event()
         self._complaints: list[tuple[float, str]] = []
         seeds = [chooser.getrandbits(32) for _ in range(len(book.clients) + 1)]
@@ -75,7 +75,7 @@ class Load:
             self._complaints.append((time.monotonic(), error.message))
 
     def _transfer(self, connection: Connection, record: ClientRecord, kind: float) -> None:
-        entry = transfer(self._book.seed, record.next_number())
+        entry = transfer(self._ledger.seed, record.next_number())
         values = (
             entry.id,
             entry.source,
@@ -125,10 +125,10 @@ class Load:
             if statement != _SUMMARISE:
                 connection.execute(statement)
                 return
-            self._book.generation_sent += 1
-            number = self._book.generation_sent
+            self._ledger.generation_sent += 1
+            number = self._ledger.generation_sent
             connection.execute(statement, {"generation": number})
-            self._book.generation_acknowledged = number
+            self._ledger.generation_acknowledged = number
 
 
 def _roll_back(connection: Connection) -> None:

@@ -56,13 +56,13 @@ class Recorder:
         self._probe = CommitProbe(dsn, commit_probe_per_s or None, time.monotonic)
         self._samples: list[Sample] = []
         self._client_cpu_s: dict[int, tuple[float, float]] = {}  # at first, and last
-        self._told: list[Warning] = []
+        self._reported: list[Warning] = []
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         try:
             self._session = TrialSession(dsn)
         except PgstowError as error:
-            self._tell("instruments", f"the server's statistics cannot be read: {error.message}")
+            self._report("instruments", f"the server's statistics cannot be read: {error.message}")
 
     def __enter__(self) -> Self:
         self.settings = self._ask(lambda session: session.settings())
@@ -85,7 +85,7 @@ class Recorder:
         self._read_every_second()
         after = self._counters()
         self._probe.__exit__(None, None, None)
-        self._told += self._probe.warnings
+        self._reported += self._probe.warnings
         self.instruments = replace(
             self._server(after),
             waits=average_active_sessions(self._samples, seconds),
@@ -93,7 +93,7 @@ class Recorder:
             cpu=self._cpu(seconds),
             commits=differences.commit_use(self._probe.commit_ms),
         )
-        self.warnings = (*self._told, *stolen.warnings(self.instruments))
+        self.warnings = (*self._reported, *stolen.warnings(self.instruments))
         if self._session is not None:
             self._session.close()
 
@@ -104,7 +104,7 @@ class Recorder:
         try:
             return question(self._session)
         except PgstowError as error:
-            self._tell("instruments", error.message)
+            self._report("instruments", error.message)
             return None
 
     def _counters(self) -> TrialCounters | None:
@@ -122,7 +122,7 @@ class Recorder:
             try:
                 sessions = self._session.waits()
             except PgstowError as error:
-                self._tell("waits", error.message)
+                self._report("waits", error.message)
                 return
             took_s = time.monotonic() - asked_s
             self._samples.append((asked_s - self._began_s, sessions))
@@ -137,7 +137,7 @@ class Recorder:
         if before is None or after is None:
             return Instruments()
         if before.started_at != after.started_at:
-            self._tell("counter-reset", "the server was restarted in the middle of the trial")
+            self._report("counter-reset", "the server was restarted in the middle of the trial")
             return Instruments(database_bytes=Bytes(after.database_bytes))
         wal = checkpoints = io = None
         if self._holds("wal", before, after) and not differences.went_back(before.wal, after.wal):
@@ -154,7 +154,7 @@ class Recorder:
         """Whether statistics were not reset in between."""
         if before.resets.get(kind) == after.resets.get(kind):
             return True
-        self._tell("counter-reset", f"the statistics of {kind} were reset in the trial")
+        self._report("counter-reset", f"the statistics of {kind} were reset in the trial")
         return False
 
     def _devices(self, seconds: float) -> tuple[DeviceUse, ...] | None:
@@ -195,6 +195,6 @@ class Recorder:
                 first_s, _ = self._client_cpu_s.get(pid, (now_s, now_s))
                 self._client_cpu_s[pid] = first_s, now_s
 
-    def _tell(self, code: str, message: str) -> None:
-        if (told := Warning(code, message)) not in self._told:
-            self._told.append(told)
+    def _report(self, code: str, message: str) -> None:
+        if (told := Warning(code, message)) not in self._reported:
+            self._reported.append(told)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pgstow.experiment.conduct import Conduct
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets import arrangement
 from pgstow.experiment.targets.arrangement import Space
 from pgstow.experiment.targets.known_data import expected_bytes
@@ -52,7 +52,7 @@ def default_cache_directory() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BaseSpec:
     """What a base is of."""
 
     data: DataChoice
@@ -110,26 +110,26 @@ class BaseStore:
         self.user = unprivileged_user()
 
     @contextmanager
-    def held(self, wanted: Wanted, load: Load, conduct: Conduct) -> Iterator[Base]:
+    def held(self, spec: BaseSpec, load: Load, run_context: RunContext) -> Iterator[Base]:
         """A base, made if it is missing, that stays as long as it is held."""
         self._make_ready()
-        lock = self.directory / f"{wanted.digest}.lock"
+        lock = self.directory / f"{spec.digest}.lock"
         while True:
             with ExitStack() as stack:
-                waiting = _waiting(conduct, f"waiting for another run that loads {wanted.name}")
+                waiting = _waiting(run_context, f"waiting for another run that loads {spec.name}")
                 stack.enter_context(locks.locked(lock, waiting=waiting, shared=True))
-                base = self._find(wanted)
+                base = self._find(spec)
                 if base is not None:
                     os.utime(base.directory)  # used last now
                     yield base
                     return
             with locks.locked(lock, waiting=waiting):
-                if self._find(wanted) is None:
-                    self._make(wanted, load, conduct)
+                if self._find(spec) is None:
+                    self._make(spec, load, run_context)
 
-    def missing(self, wanted: Wanted) -> bool:
+    def missing(self, spec: BaseSpec) -> bool:
         """Whether a base is still to be made."""
-        return self._find(wanted) is None
+        return self._find(spec) is None
 
     def strangers(self) -> tuple[Path, ...]:
         """Directories beside the bases that pgstow did not make."""
@@ -183,8 +183,8 @@ class BaseStore:
                 "name one that is open to all, as below /var/tmp",
             ) from None
 
-    def _find(self, wanted: Wanted) -> Base | None:
-        directory = self.directory / wanted.digest
+    def _find(self, spec: BaseSpec) -> Base | None:
+        directory = self.directory / spec.digest
         try:
             known = json.loads((directory / _CONTENTS).read_text())
         except (OSError, ValueError):
@@ -192,31 +192,31 @@ class BaseStore:
         spaces = tuple((oid, name) for oid, name in known["spaces"])
         return Base(directory, spaces, known["size_bytes"])
 
-    def _make(self, wanted: Wanted, load: Load, conduct: Conduct) -> None:
-        draft = self.directory / f"{wanted.digest}.draft"
+    def _make(self, spec: BaseSpec, load: Load, run_context: RunContext) -> None:
+        draft = self.directory / f"{spec.digest}.draft"
         if os.path.lexists(draft) and not _is_base(draft):
             raise UserError(f"{draft} is in the way, and not what pgstow made", "move it away")
         _remove(draft)
         try:
-            if wanted.spaces:
-                plain = Wanted(wanted.data, wanted.bindir, wanted.version)
-                with self.held(plain, load, conduct) as base:
-                    self._make_room(base.size_bytes + MIB * 256, wanted)
+            if spec.spaces:
+                plain = BaseSpec(spec.data, spec.bindir, spec.version)
+                with self.held(plain, load, run_context) as base:
+                    self._make_room(base.size_bytes + MIB * 256, spec)
                     self._make_draft(draft)
-                    conduct.say(f"arranging {wanted.name} in tablespaces")
+                    run_context.say(f"arranging {spec.name} in tablespaces")
                     _copy(base.data, draft / "data")
-                    self._arrange(draft, wanted)
+                    self._arrange(draft, spec)
             else:
-                self._make_room(int(expected_bytes(wanted.data) * 1.1) + _WAL_ROOM_BYTES, wanted)
+                self._make_room(int(expected_bytes(spec.data) * 1.1) + _WAL_ROOM_BYTES, spec)
                 self._make_draft(draft)
-                self._load(draft, wanted, load, conduct)
-            self._complete(draft, wanted, conduct)
+                self._load(draft, spec, load, run_context)
+            self._complete(draft, spec, run_context)
         except BaseException:
             if _is_base(draft):
                 _remove(draft)
             raise
 
-    def _make_room(self, needed_bytes: int, wanted: Wanted) -> None:
+    def _make_room(self, needed_bytes: int, spec: BaseSpec) -> None:
         """Refuse where the data will not fit; bases that nobody uses give way, oldest first."""
         entries = [path for path in self.directory.iterdir() if _is_base(path)]
         for path in sorted(entries, key=lambda path: path.stat().st_mtime):
@@ -229,7 +229,7 @@ class BaseStore:
             names = ", ".join(path.name for path in self.strangers()[:_NAMED_MAX])
             left = f"; not pgstow's, and left there: {names}" if names else ""
             raise UserError(
-                f"too little disk for {wanted.name}: {self.directory} has "
+                f"too little disk for {spec.name}: {self.directory} has "
                 f"{format_size(free_bytes)} free and {format_size(needed_bytes)} are needed{left}",
                 "free some, name a directory on another disk, or choose a smaller scale",
             )
@@ -243,43 +243,43 @@ class BaseStore:
         if self.user is not None:
             os.chown(draft, *programs.user_ids(self.user))
 
-    def _load(self, draft: Path, wanted: Wanted, load: Load, conduct: Conduct) -> None:
-        what = f"loading {wanted.name}"
-        conduct.say(what)
-        with EmbeddedServer(draft / "data", bindir=wanted.bindir, user=self.user) as server:
+    def _load(self, draft: Path, spec: BaseSpec, load: Load, run_context: RunContext) -> None:
+        what = f"loading {spec.name}"
+        run_context.say(what)
+        with EmbeddedServer(draft / "data", bindir=spec.bindir, user=self.user) as server:
             server.initialise()
             server.start(_LOADING)
             with connect(server.dsn, purpose="experiment") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-            load(server.dsn_for(DATABASE), conduct.progress(what))
-            conduct.say(f"vacuuming {wanted.name}")
+            load(server.dsn_for(DATABASE), run_context.progress(what))
+            run_context.say(f"vacuuming {spec.name}")
             _finish(server)
 
-    def _arrange(self, draft: Path, wanted: Wanted) -> None:
-        with EmbeddedServer(draft / "data", bindir=wanted.bindir, user=self.user) as server:
+    def _arrange(self, draft: Path, spec: BaseSpec) -> None:
+        with EmbeddedServer(draft / "data", bindir=spec.bindir, user=self.user) as server:
             server.start(_LOADING)
             locations = {
                 space.name: str(draft / _SPACES / arrangement.plain_name(space.name))
-                for space in wanted.spaces
+                for space in spec.spaces
             }
-            arrangement.arrange(server.dsn_for(DATABASE), wanted.spaces, locations)
+            arrangement.arrange(server.dsn_for(DATABASE), spec.spaces, locations)
             _finish(server)
 
-    def _complete(self, draft: Path, wanted: Wanted, conduct: Conduct) -> None:
+    def _complete(self, draft: Path, spec: BaseSpec, run_context: RunContext) -> None:
         """Give the draft its name, when all of it is on disk."""
-        _keep_needed_wal(draft / "data", wanted.bindir)
+        _keep_needed_wal(draft / "data", spec.bindir)
         links = {link.name: link.readlink().name for link in (draft / "data/pg_tblspc").iterdir()}
-        names = {arrangement.plain_name(space.name): space.name for space in wanted.spaces}
+        names = {arrangement.plain_name(space.name): space.name for space in spec.spaces}
         known = {
             "spaces": [(oid, names[name]) for oid, name in sorted(links.items())],
             "size_bytes": directories.tree_bytes(draft),
-            "data": asdict(wanted.data),
-            "version": wanted.version,
+            "data": asdict(spec.data),
+            "version": spec.version,
         }
-        conduct.say(f"writing {wanted.name} to disk")
+        run_context.say(f"writing {spec.name} to disk")
         (draft / _CONTENTS).write_text(json.dumps(known, indent=2))
         programs.run(["sync", "--file-system", str(draft)], timeout_s=_COPY_TIMEOUT_S)
-        draft.rename(self.directory / wanted.digest)
+        draft.rename(self.directory / spec.digest)
         directories.sync_directory(self.directory)
 
 
@@ -348,5 +348,5 @@ def _remove(directory: Path) -> None:
     directory.rmdir()
 
 
-def _waiting(conduct: Conduct, what: str) -> Callable[[], None]:
-    return lambda: conduct.pause(what)
+def _waiting(run_context: RunContext, what: str) -> Callable[[], None]:
+    return lambda: run_context.pause(what)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgstow.catalog import load as load_catalog
-from pgstow.experiment.conduct import Conduct
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets import arrangement, base_data
-from pgstow.experiment.targets.base_data import BaseStore, Wanted
+from pgstow.experiment.targets.base_data import BaseSpec, BaseStore
 from pgstow.experiment.targets.directories import MountedDirectories
 from pgstow.experiment.targets.record import (
     Record,
@@ -48,7 +48,7 @@ class _Directories:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeTarget:
+class ProvisionedTarget:
     """What emulated volumes and mounted directories have in common."""
 
     cache_directory: Path | None = None
@@ -83,21 +83,21 @@ class MadeTarget:
             self.placed(treatment.layout, _TEMPORARY)
 
     def prepare(
-        self, treatments: Sequence[Treatment], generator: MakeGenerator, conduct: Conduct
+        self, treatments: Sequence[Treatment], generator: MakeGenerator, run_context: RunContext
     ) -> None:
         """Load the data of each treatment that are not loaded yet."""
         store = BaseStore(self._directories.cache)
         for treatment in treatments:
-            wanted = _wanted(treatment)
-            if store.missing(wanted):
+            spec = _base_spec(treatment)
+            if store.missing(spec):
                 made = generator(treatment.workload, treatment.data)
                 made.check()
-                with store.held(wanted, made.load, conduct):
+                with store.held(spec, made.load, run_context):
                     pass
 
     @contextmanager
     def ready(
-        self, treatment: Treatment, generator: MakeGenerator, conduct: Conduct
+        self, treatment: Treatment, generator: MakeGenerator, run_context: RunContext
     ) -> Iterator[Ready]:
         """A server on fresh volumes, alone on this machine."""
         assert treatment.layout is not None, "checked before"
@@ -105,7 +105,7 @@ class MadeTarget:
         volumes = self.volumes()
         made = generator(treatment.workload, treatment.data)
         with ExitStack() as stack:
-            stack.enter_context(_alone(state, conduct))
+            stack.enter_context(_exclusive_lock(state, run_context))
             clear_leftovers(state, volumes.down)
             record = Record(state / f"trial-{os.getpid()}-{secrets.token_hex(4)}.json")
             stack.callback(record.forget_if_gone)
@@ -114,7 +114,7 @@ class MadeTarget:
             place.mkdir(mode=0o755)
             stack.callback(shutil.rmtree, place, ignore_errors=True)
             layout = self.placed(treatment.layout, place)
-            conduct.say("making volumes")
+            run_context.say("making volumes")
             stack.callback(volumes.down)
             volumes.up(layout)
             restored = Restored(layout, record)
@@ -122,8 +122,8 @@ class MadeTarget:
             stack.callback(volumes.limits, False)  # so that removing them is quick
             volumes.limits(False)
             store = BaseStore(self._directories.cache)
-            with store.held(_wanted(treatment), made.load, conduct) as base:
-                conduct.say("copying the data")
+            with store.held(_base_spec(treatment), made.load, run_context) as base:
+                run_context.say("copying the data")
                 load_s = treatment.schedule.warm_up_s + treatment.schedule.duration_s
                 restored.copy(base, _settings(treatment, layout).get("max_wal_size"), load_s)
             yield _serve(
@@ -132,7 +132,7 @@ class MadeTarget:
                 restored=restored,
                 volumes=volumes,
                 place=place,
-                conduct=conduct,
+                run_context=run_context,
                 stack=stack,
             )
 
@@ -145,7 +145,7 @@ class MadeTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmulatedTarget(MadeTarget):
+class EmulatedTarget(ProvisionedTarget):
     """Volumes that behave like the cloud's. ``make_volumes`` is a function of a module's own, so
     that the target can be sent to another machine."""
 
@@ -165,7 +165,7 @@ class EmulatedTarget(MadeTarget):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryTarget(MadeTarget):
+class DirectoryTarget(ProvisionedTarget):
     """Volumes that are there already: directories by the layout's names for them."""
 
     directories: tuple[tuple[str, Path], ...]
@@ -190,19 +190,19 @@ class DirectoryTarget(MadeTarget):
 
 
 @contextmanager
-def _alone(state: Path, conduct: Conduct) -> Iterator[None]:
+def _exclusive_lock(state: Path, run_context: RunContext) -> Iterator[None]:
     """One trial at a time on a machine: two would measure each other."""
     open_state(state)
     what = "waiting for another experiment on this machine"
-    with locks.locked(state / "lock", waiting=lambda: conduct.pause(what)):
+    with locks.locked(state / "lock", waiting=lambda: run_context.pause(what)):
         yield
 
 
-def _wanted(treatment: Treatment) -> Wanted:
+def _base_spec(treatment: Treatment) -> BaseSpec:
     assert treatment.layout is not None
     bindir = installations.require_bindir(treatment.server.version)
     version = programs.run([str(bindir / "postgres"), "--version"], timeout_s=30).strip()
-    return Wanted(treatment.data, bindir, version, arrangement.spaces(treatment.layout))
+    return BaseSpec(treatment.data, bindir, version, arrangement.spaces(treatment.layout))
 
 
 def _serve(
@@ -212,19 +212,19 @@ def _serve(
     restored: Restored,
     volumes: Volumes,
     place: Path,
-    conduct: Conduct,
+    run_context: RunContext,
     stack: ExitStack,
 ) -> Ready:
     """Start the server on the restored data; ``stack`` ends it."""
     warnings: list[Warning] = []
     limit = _limit_memory(treatment, restored.record, warnings, stack)
     if limit is not None or treatment.schedule.caches == "cold":
-        conduct.say("dropping caches")
+        run_context.say("dropping caches")
         restored.forget_cached()
     else:
-        conduct.say("reading the data into memory")
+        run_context.say("reading the data into memory")
         restored.cache()
-    conduct.say("starting the server")
+    run_context.say("starting the server")
     bindir = installations.require_bindir(treatment.server.version)
     server = stack.enter_context(
         EmbeddedServer(restored.data_directory, bindir=bindir, memory_limit=limit)
@@ -239,7 +239,7 @@ def _serve(
         version = connection.info.parameter_status("server_version") or ""
         memory = treatment.server.memory_bytes
         if limit is not None and memory is not None and treatment.schedule.caches == "warm":
-            conduct.say("reading the data into the server's memory")
+            run_context.say("reading the data into the server's memory")
             read_through(connection, memory)
 
     def begin() -> None:

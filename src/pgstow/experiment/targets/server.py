@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgstow.experiment.conduct import Conduct
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets.known_data import missing_tables, tables_among
 from pgstow.experiment.targets.record import (
     Record,
@@ -105,12 +105,12 @@ class ServerTarget:
         self,
         experiment: Experiment,
         generator: MakeGenerator,
-        conduct: Conduct | None = None,
+        run_context: RunContext | None = None,
         *,
         replace: bool = False,
     ) -> tuple[Load, ...]:
         """Make the treatments' tables on their servers; see ``loads``."""
-        conduct = conduct or Conduct()
+        run_context = run_context or RunContext()
         found = self.loads(experiment, replace=replace)
         makers = [generator(one.treatment.workload, one.treatment.data) for one in found]
         for made in makers:
@@ -118,18 +118,18 @@ class ServerTarget:
         for load, made in zip(found, makers, strict=True):
             drop_tables(self._connectable(load.dsn), load.dropped)
             what = f"loading {load.data} into {load.server}"
-            conduct.say(what)
-            made.load(self._connectable(load.dsn), conduct.progress(what))
+            run_context.say(what)
+            made.load(self._connectable(load.dsn), run_context.progress(what))
         return found
 
     def prepare(
-        self, treatments: Sequence[Treatment], generator: MakeGenerator, conduct: Conduct
+        self, treatments: Sequence[Treatment], generator: MakeGenerator, run_context: RunContext
     ) -> None:
         """See that each server has the tables that its treatments use."""
         del generator
         clear_leftovers(open_state(self._state))
         for treatment in treatments:
-            conduct.say("looking at the servers")
+            run_context.say("looking at the servers")
             assert treatment.dsn is not None, "checked"
             names = table_names(self._connectable(treatment.dsn))
             missing = missing_tables(names, treatment.data)
@@ -141,13 +141,13 @@ class ServerTarget:
 
     @contextmanager
     def ready(
-        self, treatment: Treatment, generator: MakeGenerator, conduct: Conduct
+        self, treatment: Treatment, generator: MakeGenerator, run_context: RunContext
     ) -> Iterator[Ready]:
         """The server as it is, after a checkpoint where the role may ask for one."""
         del generator
         assert treatment.dsn is not None, "checked"
         dsn = with_settings(self._connectable(treatment.dsn), dict(treatment.server.settings))
-        conduct.say("looking at the server")
+        run_context.say("looking at the server")
         found = self._require_settings(treatment)
         open_state(self._state)
         warnings = [_NOT_RESTORED]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pgstow.experiment.conduct import Conduct
 from pgstow.experiment.generator import Generator
+from pgstow.experiment.run_context import RunContext
 from pgstow.model.experiment import DataChoice, Experiment, Treatment, WorkloadChoice
 from pgstow.model.provenance import Warning
 from pgstow.model.storage import Layout
@@ -64,13 +64,13 @@ class Target(Protocol):
         ...
 
     def prepare(
-        self, treatments: Sequence[Treatment], generator: MakeGenerator, conduct: Conduct
+        self, treatments: Sequence[Treatment], generator: MakeGenerator, run_context: RunContext
     ) -> None:
         """Do once what all trials of these treatments need: load their data."""
         ...
 
     def ready(
-        self, treatment: Treatment, generator: MakeGenerator, conduct: Conduct
+        self, treatment: Treatment, generator: MakeGenerator, run_context: RunContext
     ) -> AbstractContextManager[Ready]:
         """A server for one trial; whatever was made for it is gone afterwards."""
         ...

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from pgstow.experiment.generator import Progress
 from pgstow.experiment.workloads import options
 from pgstow.experiment.workloads.endpoint import Endpoint
-from pgstow.experiment.workloads.go_tpc_output import Told, outcome_of
+from pgstow.experiment.workloads.go_tpc_output import OutputLine, outcome_of
 from pgstow.experiment.workloads.program_run import (
     RunningProgram,
     check_choice,
@@ -115,7 +115,7 @@ class GoTpc:
             f"--interval={interval_s:g}s",
             "--output=json",
         ]
-        told: list[Told] = []
+        told: list[OutputLine] = []
         program = BackgroundProgram(
             command,
             environment=_environment(endpoint),

@@ -14,7 +14,7 @@ import numpy as np
 
 from pgstow.model.experiment import Outcome
 
-Told = tuple[float, str]  # when (time.time()), and a line
+OutputLine = tuple[float, str]  # when (time.time()), and a line
 _CURRENT = "[Current]"
 _ERROR = "_ERR"
 _QUANTILES = ("50th(ms)", "90th(ms)", "95th(ms)", "99th(ms)", "99.9th(ms)", "Max(ms)")
@@ -33,14 +33,14 @@ class Interval:
 
 
 def outcome_of(
-    told: Sequence[Told],
+    output: Sequence[OutputLine],
     interval_s: float,
     began_at: float | None = None,
     ended_at: float | None = None,
 ) -> Outcome | None:
     """What was done, or what was done between two times; None: nothing."""
     half_s = interval_s / 2
-    intervals = [found for at, line in told for found in parse(at - half_s, line)]
+    intervals = [found for at, line in output for found in parse(at - half_s, line)]
     if not intervals:
         return None
     began_at = intervals[0].at - half_s if began_at is None else began_at

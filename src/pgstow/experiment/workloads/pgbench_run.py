@@ -20,7 +20,7 @@ from pgstow.postgres import connect, redacted_dsn
 _PROGRESS = re.compile(r"progress: ([0-9.]+) s, ([0-9.]+) tps, lat ([0-9.]+|NaN) ms")
 _CONNECTION = re.compile(r"^initial connection time = ([0-9.]+) ms", re.MULTILINE)
 _TPS = re.compile(r"^tps = ([0-9.]+) \(without", re.MULTILINE)
-_PATIENCE_S = 120.0  # for the last transactions to end: a scan may take a while
+_TIMEOUT_S = 120.0  # for the last transactions to end: a scan may take a while
 _RETRY_S = 0.25
 _OTHER_FILES = 64  # that pgbench has open, beside one a client and a log a thread
 # What pgbench or the server says to it, and what to do.
@@ -144,7 +144,7 @@ class RunningPgbench:
         self._stopping.set()
         if self._program is not None:
             self._program.send(signal.SIGALRM)  # what ends pgbench when its time is up
-        if not self.wait(_PATIENCE_S):
+        if not self.wait(_TIMEOUT_S):
             self.kill()
 
     def kill(self) -> None:
@@ -152,7 +152,7 @@ class RunningPgbench:
         self._stopping.set()
         if self._program is not None:
             self._program.kill()
-        self.wait(_PATIENCE_S)
+        self.wait(_TIMEOUT_S)
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ class RunningPgbench:
             while True:
                 assert self._program is not None
                 left_s = self._duration_s - (time.monotonic() - self._began)
-                ended = self._program.wait(max(left_s, 0) + _PATIENCE_S)
+                ended = self._program.wait(max(left_s, 0) + _TIMEOUT_S)
                 if ended is None:
                     self._program.kill()
                     raise ServerError("pgbench did not end in time", "see whether the server hangs")

@@ -12,7 +12,7 @@ from pgstow.postgres import connect
 from pgstow.postgres.connect import server_errors
 
 OutcomeOf = Callable[[float | None, float | None], Outcome]
-_PATIENCE_S = 120.0  # for the last transactions to end
+_TIMEOUT_S = 120.0  # for the last transactions to end
 _LONGEST_S = 7 * 86400.0
 _TELL_S = 0.5
 
@@ -57,9 +57,9 @@ class RunningProgram:
         """Let the transactions under way end, and the load with them."""
         self._stopped = True
         self._stop()
-        if not self.wait(_PATIENCE_S):
+        if not self.wait(_TIMEOUT_S):
             self._program.kill()
-            self.wait(_PATIENCE_S)
+            self.wait(_TIMEOUT_S)
 
     def outcome(self, began_at: float | None = None, ended_at: float | None = None) -> Outcome:
         """What it did, after its end; of the part between two times (``time.time()``) if given."""
@@ -78,12 +78,12 @@ class RunningProgram:
         if not self._done.is_set():
             self._stopped = True
             self._program.kill()
-            self.wait(_PATIENCE_S)
+            self.wait(_TIMEOUT_S)
 
     def _watch(self, progress: Progress | None) -> None:
         while self._ended is None:
             past_s = time.monotonic() - self._began
-            if past_s > self._duration_s + _PATIENCE_S:
+            if past_s > self._duration_s + _TIMEOUT_S:
                 self._program.kill()
                 break
             self._ended = self._program.wait(_TELL_S)

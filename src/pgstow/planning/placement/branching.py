@@ -1,8 +1,8 @@
-"""Branch and bound: which shapes are bought, and where what is large lies, with a bound over all.
+"""Branch and bound: which candidates are bought, where large units are placed, and the bound.
 
-At a node some shapes are bought and some are not, some large units lie on a shape and some do not,
-the rest is open. Its bound is the relaxation's. A node whose bound is close to the best price
-found is not looked into further.
+At a node some candidates are bought and some are not, some large units lie on a candidate and some
+do not, the rest is open. Its bound is the relaxation's. A node whose bound is close to the best
+price found is not looked into further.
 """
 
 import heapq
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgstow.planning.placement.master import Fixed, Master, Relaxed
-from pgstow.planning.placement.problem import Bools, Floats, Placed
+from pgstow.planning.placement.master import Fixed, Master, RelaxationSolution
+from pgstow.planning.placement.problem import Bools, Floats, PlacementSolution
 from pgstow.planning.placement.recovery import QUICK, ROUNDED, THOROUGH, Step, recover
 from pgstow.planning.placement.sizing import steps_usd
 
@@ -53,8 +53,8 @@ class Search:
 
     master: Master
     gap: float
-    nodes_max: int
-    best: Placed | None = None
+    node_limit: int
+    best: PlacementSolution | None = None
     within_usd: float | None = None
     nodes: int = 0
     tried: set[tuple[object, ...]] = field(default_factory=set)
@@ -67,31 +67,31 @@ class Search:
         once more, and where it is far from it with more effort.
         """
         bound = self._search()
-        if self.promising is not None and not (self._is_enough() or self._is_hopeless(bound)):
+        if self.promising is not None and not (self._is_enough() or self._is_fathomed(bound)):
             is_far = self.best is not None and self.best.usd_month > bound * (1 + _FAR)
-            is_thorough = is_far and self.nodes_max >= _THOROUGH_NODES
+            is_thorough = is_far and self.node_limit >= _THOROUGH_NODES
             effort = THOROUGH if is_thorough else QUICK
             self._recover(self.promising.is_open, self.promising.fixed, bound, effort)
         return bound
 
     def _search(self) -> float:
-        shapes = len(self.master.problem.shapes)
+        candidates = len(self.master.problem.candidates)
         numbers = itertools.count()
-        heap = [_Node(-np.inf, next(numbers), np.zeros(shapes), np.ones(shapes), {})]
+        heap = [_Node(-np.inf, next(numbers), np.zeros(candidates), np.ones(candidates), {})]
         closed = np.inf
         while heap:
             node = heapq.heappop(heap)
-            is_over = self._is_enough() or self.nodes >= self.nodes_max
-            if is_over or self._is_hopeless(node.bound_usd):
+            is_over = self._is_enough() or self.nodes >= self.node_limit
+            if is_over or self._is_fathomed(node.bound_usd):
                 return min(closed, node.bound_usd)  # the least of those left
             self.nodes += 1
             relaxed = self._relax(node)
             bound = max(node.bound_usd, relaxed.bound_usd)
-            if relaxed.is_placed and not self._is_hopeless(bound):
+            if relaxed.is_placed and not self._is_fathomed(bound):
                 self._round(relaxed, node)
             # with everything open and nowhere to go, no branch has room either
             is_full = relaxed.unplaced > _FULL and self._is_converged(relaxed)
-            if self._is_hopeless(bound) or is_full:
+            if self._is_fathomed(bound) or is_full:
                 closed = min(closed, bound)
                 continue
             children = self._branch(node, relaxed)
@@ -106,7 +106,7 @@ class Search:
             return False
         return self.best.usd_month <= self.within_usd
 
-    def _is_hopeless(self, bound: float) -> bool:
+    def _is_fathomed(self, bound: float) -> bool:
         if self.within_usd is not None and bound > self.within_usd:
             return True
         if self.best is None:
@@ -115,22 +115,22 @@ class Search:
         steps = steps_usd(self.master.problem, self.best.volumes)
         return bound >= usd - max(self.gap * usd, _NOT_WORTH_USD + steps)
 
-    def _is_converged(self, relaxed: Relaxed) -> bool:
+    def _is_converged(self, relaxed: RelaxationSolution) -> bool:
         return relaxed.usd - relaxed.bound_usd <= self.gap * abs(relaxed.usd)
 
-    def _relax(self, node: _Node) -> Relaxed:
+    def _relax(self, node: _Node) -> RelaxationSolution:
         self.master.bound(node.lower, node.upper, node.fixed)
         rounds = _ROOT_ROUNDS if node.number == 0 else _ROUNDS
         is_open = node.upper > 0.5
         relaxed = self.master.relax(is_open, rounds=rounds, gap=self.gap / 4)
         for _ in range(_REPEATS):
-            is_over = self._is_converged(relaxed) or self._is_hopeless(relaxed.bound_usd)
+            is_over = self._is_converged(relaxed) or self._is_fathomed(relaxed.bound_usd)
             if relaxed.is_placed or is_over:
                 break
             relaxed = self.master.relax(is_open, rounds=_ROUNDS, gap=self.gap / 4)
         return relaxed
 
-    def _round(self, relaxed: Relaxed, node: _Node) -> None:
+    def _round(self, relaxed: RelaxationSolution, node: _Node) -> None:
         """Buy what the relaxation uses a part of, and place everything on it."""
         problem = self.master.problem
         is_open = relaxed.y > _INTEGRAL
@@ -142,7 +142,7 @@ class Search:
             ranked = np.argsort(-relaxed.y + 2 * ~is_open - 2 * (node.lower > 0.5))
             is_open[:] = False
             is_open[ranked[: problem.max_volumes]] = True
-        decided = relaxed.undecided is None
+        decided = relaxed.fractional is None
         key = (*is_open.tolist(), *(sorted(node.fixed.items()) if decided else ()))
         if key in self.tried:
             return
@@ -158,11 +158,11 @@ class Search:
         bounds = is_open.astype(float)
         self.master.bound(bounds, bounds, fixed)
         usd = self.master.relax(is_open, rounds=0, gap=self.gap).usd
-        for shape in np.nonzero(is_open & doubtful)[0].tolist():
+        for candidate in np.nonzero(is_open & doubtful)[0].tolist():
             if is_open.sum() == 1:
                 break
             without = is_open.copy()
-            without[shape] = False
+            without[candidate] = False
             bounds = without.astype(float)
             self.master.bound(bounds, bounds, fixed)
             relaxed = self.master.relax(without, rounds=0, gap=self.gap)
@@ -176,16 +176,16 @@ class Search:
         bounds = is_open.astype(float)
         self.master.bound(bounds, bounds, fixed)
         relaxed = self.master.relax(is_open, rounds=4, gap=self.gap / 4)
-        if not relaxed.is_placed or self._is_hopeless(relaxed.usd):
+        if not relaxed.is_placed or self._is_fathomed(relaxed.usd):
             return
         gap_usd = self.gap / 2 * abs(relaxed.usd)
-        enough_usd = bound_usd + max(self.gap * abs(bound_usd), _NOT_WORTH_USD) * 0.9
+        objective_target = bound_usd + max(self.gap * abs(bound_usd), _NOT_WORTH_USD) * 0.9
         placed = recover(
             self.master,
             is_open,
             relaxed.prices,
             gap_usd=gap_usd,
-            enough_usd=enough_usd,
+            objective_target=objective_target,
             steps=effort,
         )
         if self.promising is None or relaxed.usd < self.promising.usd:
@@ -193,18 +193,20 @@ class Search:
         if placed is not None and (self.best is None or placed.usd_month < self.best.usd_month):
             self.best = placed
 
-    def _branch(self, node: _Node, relaxed: Relaxed) -> list[tuple[Floats, Floats, Fixed]]:
+    def _branch(
+        self, node: _Node, relaxed: RelaxationSolution
+    ) -> list[tuple[Floats, Floats, Fixed]]:
         """Two ways on: none where everything that counts is decided."""
         part = np.minimum(relaxed.y, 1 - relaxed.y)
         part[node.lower == node.upper] = 0.0
-        shape = int(np.argmax(part))
-        if part[shape] > _INTEGRAL:
+        candidate = int(np.argmax(part))
+        if part[candidate] > _INTEGRAL:
             without, bought = node.upper.copy(), node.lower.copy()
-            without[shape], bought[shape] = 0.0, 1.0
+            without[candidate], bought[candidate] = 0.0, 1.0
             return [(node.lower, without, node.fixed), (bought, node.upper, node.fixed)]
-        if relaxed.undecided is None:
+        if relaxed.fractional is None:
             return []
         return [
-            (node.lower, node.upper, node.fixed | {relaxed.undecided: value})
+            (node.lower, node.upper, node.fixed | {relaxed.fractional: value})
             for value in (1.0, 0.0)
         ]

@@ -1,4 +1,4 @@
-"""The whole programme over a few units, solved by HiGHS to the end, around loads that are fixed."""
+"""The whole model over a few units, solved by HiGHS to the end, around loads that are fixed."""
 
 import math
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from pgstow.planning.placement.problem import (
     Sizes,
 )
 from pgstow.planning.placement.sizing import (
-    COLUMNS_OF_SHAPE,
+    COLUMNS_PER_CANDIDATE,
     INFINITY,
-    Programme,
+    MilpModel,
     UseRows,
     sizing,
 )
@@ -37,97 +37,97 @@ _INFEASIBLE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What is still to be placed one by one: units × shapes."""
+    """What is still to be placed one by one: units × candidates."""
 
-    use: Floats  # units × shapes × USES
+    use: Floats  # units × candidates × USES
     allowed: Bools
     away: Bools
     alone: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arranged:
+class MilpSolution:
     """Where each unit lies, and what is bought."""
 
-    shape: Ints
+    candidate: Ints
     volumes: tuple[Sizes, ...]
     usd_month: float
     bound_usd: float
-    values: Floats  # of the programme's columns
+    values: Floats  # of the model's columns
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class SearchLimits:
     """When a search ends early: at so many nodes or seconds, or with a price that is enough."""
 
-    nodes_max: int
+    node_limit: int
     seconds_max: float
-    enough_usd: float
+    objective_target: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Lies:
-    """The variables x: each is one unit's on one shape."""
+class _AssignmentVariables:
+    """The variables x: each is one unit's on one candidate."""
 
     unit: Ints
-    shape: Ints
+    candidate: Ints
     x: Ints  # their columns
 
 
-def arrange(
+def solve_milp(
     problem: PlacementProblem,
     units: Units,
     base: Floats,
     *,
     is_open: Bools | None = None,
     usd_max: float | None = None,
-    start: Arranged | None = None,
+    start: MilpSolution | None = None,
     gap_usd: float = 1e-6,
     gap: float = 0.0,
     seconds_max: float = SOLVE_SECONDS,
-    effort: Effort | None = None,
-) -> Arranged | Missing:
+    search_limits: SearchLimits | None = None,
+) -> MilpSolution | Missing:
     """The cheapest arrangement of ``units`` on top of ``base``, or why there is none.
 
     With ``is_open`` the volumes bought are given; else they are found. Without what ties cost it
     is no dearer than ``usd_max``. The search begins at ``start``, an answer for the same units and
     limits, and ends at ``gap_usd`` or ``gap``, a share of the price, after ``seconds_max``, or when
-    the ``effort`` is spent.
+    the ``search_limits`` is spent.
     """
-    shapes = len(problem.shapes)
-    rows = UseRows(shapes, linked=False)
-    programme = sizing(problem, rows, base, np.zeros((shapes, USES)), integer=True)
+    candidates = len(problem.candidates)
+    rows = UseRows(candidates, linked=False)
+    model = sizing(problem, rows, base, np.zeros((candidates, USES)), integer=True)
     allowed = units.allowed & _not_shared(units, base)
-    for c in range(shapes):
-        y = COLUMNS_OF_SHAPE * c
+    for c in range(candidates):
+        y = COLUMNS_PER_CANDIDATE * c
         if base[c].any() or (is_open is not None and is_open[c]):
-            programme.column_lower[y] = 1.0
+            model.column_lower[y] = 1.0
         if is_open is not None and not is_open[c]:
-            programme.column_upper[y] = 0.0
+            model.column_upper[y] = 0.0
     if is_open is not None:
         allowed = allowed & is_open
     if not allowed.any(axis=1).all():
         return Missing.INFEASIBLE
-    unit, shape = np.nonzero(allowed)
-    first = len(programme.cost)
+    unit, candidate = np.nonzero(allowed)
+    first = len(model.cost)
     if usd_max is not None and math.isfinite(usd_max):
-        _limit_price(programme, problem, usd_max)
-    gib = units.use[unit, shape, GIB] * units.away[unit, shape]
+        _limit_price(model, problem, usd_max)
+    gib = units.use[unit, candidate, GIB] * units.away[unit, candidate]
     for usd in (problem.move_usd_per_gib * gib).tolist():
-        programme.column(usd, 0.0, 1.0, integer=True)
-    lies = _Lies(unit, shape, np.arange(first, first + len(unit)))
-    _count_uses(programme, problem, rows, units, lies)
-    _assign(programme, units, lies, linked=is_open is None)
+        model.column(usd, 0.0, 1.0, integer=True)
+    lies = _AssignmentVariables(unit, candidate, np.arange(first, first + len(unit)))
+    _count_uses(model, problem, rows, units, lies)
+    _assign(model, units, lies, linked=is_open is None)
     if problem.max_move_gib is not None:
-        _limit_moves(programme, units, lies, problem.max_move_gib)
+        _limit_moves(model, units, lies, problem.max_move_gib)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
     highs.setOptionValue("mip_rel_gap", max(gap, 1e-9))
-    highs.setOptionValue("time_limit", effort.seconds_max if effort else seconds_max)
-    if effort is not None:
-        highs.setOptionValue("mip_max_nodes", effort.nodes_max)
-        highs.setOptionValue("objective_target", min(effort.enough_usd, _ANY_USD))
-    return _solved(highs, problem, programme, lies, start)
+    highs.setOptionValue("time_limit", search_limits.seconds_max if search_limits else seconds_max)
+    if search_limits is not None:
+        highs.setOptionValue("mip_max_nodes", search_limits.node_limit)
+        highs.setOptionValue("objective_target", min(search_limits.objective_target, _ANY_USD))
+    return _solved(highs, problem, model, lies, start)
 
 
 def _not_shared(units: Units, base: Floats) -> Bools:
@@ -139,70 +139,76 @@ def _not_shared(units: Units, base: Floats) -> Bools:
 
 
 def _count_uses(
-    programme: Programme, problem: PlacementProblem, rows: UseRows, units: Units, lies: _Lies
+    model: MilpModel,
+    problem: PlacementProblem,
+    rows: UseRows,
+    units: Units,
+    lies: _AssignmentVariables,
 ) -> None:
-    """Add each x's uses to the rows of its shape and to those that all share."""
-    shape, x = lies.shape, lies.x
-    use = np.round(units.use[lies.unit, shape], _DECIMALS)
-    network = np.array([not one.is_ephemeral for one in problem.shapes], dtype=bool)[shape]
-    shapes = len(problem.shapes)
+    """Add each x's uses to the rows of its candidate and to those that all share."""
+    candidate, x = lies.candidate, lies.x
+    use = np.round(units.use[lies.unit, candidate], _DECIMALS)
+    network = np.array([not one.is_ephemeral for one in problem.candidates], dtype=bool)[candidate]
+    candidates = len(problem.candidates)
     for kind in range(3):
-        programme.entries(kind * shapes + shape, x, use[:, kind])
+        model.entries(kind * candidates + candidate, x, use[:, kind])
     for row, kind in ((rows.host_iops, IOPS), (rows.host_bytes, IOPS + 1)):
-        programme.entries(np.full(network.sum(), row), x[network], use[network, kind])
-    programme.entries(np.full(len(x), rows.response), x, use[:, 3])
+        model.entries(np.full(network.sum(), row), x[network], use[network, kind])
+    model.entries(np.full(len(x), rows.response), x, use[:, 3])
 
 
-def _limit_price(programme: Programme, problem: PlacementProblem, usd_max: float) -> None:
+def _limit_price(model: MilpModel, problem: PlacementProblem, usd_max: float) -> None:
     """The volumes' own price, which is all of it but for what ties cost."""
-    own = list(programme.cost)
-    for c, one in enumerate(problem.shapes):
-        own[COLUMNS_OF_SHAPE * c] -= problem.new_volume_usd if one.existing is None else 0.0
+    own = list(model.cost)
+    for c, one in enumerate(problem.candidates):
+        own[COLUMNS_PER_CANDIDATE * c] -= problem.new_volume_usd if one.existing is None else 0.0
     entries = {column: usd for column, usd in enumerate(own) if usd}
-    programme.row(entries, -INFINITY, usd_max)
+    model.row(entries, -INFINITY, usd_max)
 
 
-def _limit_moves(programme: Programme, units: Units, lies: _Lies, most_gib: float) -> None:
+def _limit_moves(
+    model: MilpModel, units: Units, lies: _AssignmentVariables, most_gib: float
+) -> None:
     """What lies elsewhere than now is no more than so much."""
-    gib = np.round(units.use[lies.unit, lies.shape, GIB], _DECIMALS)
-    gib = gib * units.away[lies.unit, lies.shape]
-    row = programme.row({}, -INFINITY, most_gib)
-    programme.entries(np.full(len(lies.x), row), lies.x, gib)
+    gib = np.round(units.use[lies.unit, lies.candidate, GIB], _DECIMALS)
+    gib = gib * units.away[lies.unit, lies.candidate]
+    row = model.row({}, -INFINITY, most_gib)
+    model.entries(np.full(len(lies.x), row), lies.x, gib)
 
 
-def _assign(programme: Programme, units: Units, lies: _Lies, *, linked: bool) -> None:
-    """Each unit on one shape, linked to y where the volumes are not given; some alone."""
-    unit, shape, x = lies.unit, lies.shape, lies.x
-    first = len(programme.row_lower)
+def _assign(model: MilpModel, units: Units, lies: _AssignmentVariables, *, linked: bool) -> None:
+    """Each unit on one candidate, linked to y where the volumes are not given; some alone."""
+    unit, candidate, x = lies.unit, lies.candidate, lies.x
+    first = len(model.row_lower)
     count = int(unit.max()) + 1 if len(unit) else 0
-    programme.row_lower += [1.0] * count
-    programme.row_upper += [1.0] * count
-    programme.entries(first + unit, x, np.ones(len(x)))
+    model.row_lower += [1.0] * count
+    model.row_upper += [1.0] * count
+    model.entries(first + unit, x, np.ones(len(x)))
     if linked:
-        first = len(programme.row_lower)
-        programme.row_lower += [-INFINITY] * len(x)
-        programme.row_upper += [0.0] * len(x)
+        first = len(model.row_lower)
+        model.row_lower += [-INFINITY] * len(x)
+        model.row_upper += [0.0] * len(x)
         every = first + np.arange(len(x))
-        programme.entries(every, x, np.ones(len(x)))
-        programme.entries(every, COLUMNS_OF_SHAPE * shape, -np.ones(len(x)))
+        model.entries(every, x, np.ones(len(x)))
+        model.entries(every, COLUMNS_PER_CANDIDATE * candidate, -np.ones(len(x)))
     for alone in sorted(units.alone):
         for mine in np.nonzero(unit == alone)[0].tolist():
-            for other in np.nonzero((shape == shape[mine]) & (unit != alone))[0].tolist():
-                programme.row({int(x[mine]): 1.0, int(x[other]): 1.0}, -INFINITY, 1.0)
+            for other in np.nonzero((candidate == candidate[mine]) & (unit != alone))[0].tolist():
+                model.row({int(x[mine]): 1.0, int(x[other]): 1.0}, -INFINITY, 1.0)
 
 
 def _solved(
     highs: highspy.Highs,
     problem: PlacementProblem,
-    programme: Programme,
-    lies: _Lies,
-    start: Arranged | None,
-) -> Arranged | Missing:
+    model: MilpModel,
+    lies: _AssignmentVariables,
+    start: MilpSolution | None,
+) -> MilpSolution | Missing:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     # it took two thirds of the time of small programmes, and made none cheaper
     highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
-    highs.passModel(programme.model())
+    highs.passModel(model.highs_lp())
     if start is not None:
         known = highspy.HighsSolution()
         known.col_value = start.values.tolist()
@@ -215,15 +221,15 @@ def _solved(
     value = np.array(highs.getSolution().col_value)
     chosen = value[lies.x] > 0.5
     where = np.zeros(len(np.unique(lies.unit)), dtype=np.int64)
-    where[lies.unit[chosen]] = lies.shape[chosen]
+    where[lies.unit[chosen]] = lies.candidate[chosen]
     volumes = tuple(
         Sizes(
-            shape=c,
-            gib=one.stripes * float(round(value[COLUMNS_OF_SHAPE * c + 1])),
-            kiops=float(value[COLUMNS_OF_SHAPE * c + 2]),
-            mibps=float(value[COLUMNS_OF_SHAPE * c + 3]),
+            candidate=c,
+            gib=one.stripes * float(round(value[COLUMNS_PER_CANDIDATE * c + 1])),
+            kiops=float(value[COLUMNS_PER_CANDIDATE * c + 2]),
+            mibps=float(value[COLUMNS_PER_CANDIDATE * c + 3]),
         )
-        for c, one in enumerate(problem.shapes)
-        if value[COLUMNS_OF_SHAPE * c] > 0.5
+        for c, one in enumerate(problem.candidates)
+        if value[COLUMNS_PER_CANDIDATE * c] > 0.5
     )
-    return Arranged(where, volumes, info.objective_function_value, info.mip_dual_bound, value)
+    return MilpSolution(where, volumes, info.objective_function_value, info.mip_dual_bound, value)

@@ -1,7 +1,7 @@
 """Items in groups of like demand, in the order the pricing pass reads them.
 
 Each group has a convexity row of its own in the master programme. Any grouping is exact; one that
-puts like with like converges in few rounds, as most groups then lie whole on one shape.
+puts like with like converges in few rounds, as most groups then lie whole on one candidate.
 """
 
 from dataclasses import dataclass

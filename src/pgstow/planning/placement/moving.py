@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from pgstow.planning.placement.exact import SOLVE_SECONDS
-from pgstow.planning.placement.pricing import weights
+from pgstow.planning.placement.pricing import unit_costs
 from pgstow.planning.placement.problem import (
     GIB,
     Bools,
     Ints,
     Missing,
-    Placed,
     PlacementProblem,
+    PlacementSolution,
     moved_gib,
 )
 from pgstow.planning.placement.sizing import keeps_shared, sizes
@@ -38,7 +38,7 @@ def place_within(
     seconds_max: float = SOLVE_SECONDS,
     breaks_ties: bool = True,
     within_usd: float | None = None,
-) -> Placed | Missing:
+) -> PlacementSolution | Missing:
     """The cheapest assignment that moves no more than ``problem.max_move_gib``.
 
     With ``within_usd`` any that costs no more may do.
@@ -80,8 +80,8 @@ def _staying(problem: PlacementProblem) -> PlacementProblem:
 
 
 def _limited(
-    problem: PlacementProblem, limit: float, free: Placed, gap: float | None
-) -> Placed | Missing:
+    problem: PlacementProblem, limit: float, free: PlacementSolution, gap: float | None
+) -> PlacementSolution | Missing:
     """By a price on moving, between nothing, at which too much moves, and a prohibitive one."""
     best, bound = _trimmed(problem, free, limit), free.bound_usd
     low, high = 0.0, _HIGHEST_USD_PER_GIB
@@ -97,7 +97,7 @@ def _limited(
         placed = replace(placed, usd_month=placed.usd_month - usd * moved)
         if moved <= limit * _WITHIN:
             high = usd
-            fitting: Placed | None = placed
+            fitting: PlacementSolution | None = placed
         else:
             low = usd
             fitting = _trimmed(problem, placed, limit)
@@ -117,52 +117,58 @@ def _least_gib(problem: PlacementProblem) -> float:
     return 0.0 if isinstance(least, Missing) else least.bound_usd
 
 
-def _trimmed(problem: PlacementProblem, placed: Placed, limit_gib: float) -> Placed | None:
+def _trimmed(
+    problem: PlacementProblem, placed: PlacementSolution, limit_gib: float
+) -> PlacementSolution | None:
     """The answer with what gains least for its size left at home; None: a limit is missed."""
     items, kinds, singles = problem.items, problem.kinds, problem.singles
     each = np.arange(singles.count)
-    single = placed.single_shape[: singles.count]
+    single = placed.special_candidate[: singles.count]
     moved = singles.use[each, single, GIB] * singles.away[each, single]
     left = limit_gib - float(moved.sum())
     if placed.prices.size == 0 or left < 0:
         return None
-    is_open = np.zeros(len(problem.shapes), dtype=bool)
-    is_open[[one.shape for one in placed.volumes]] = True
+    is_open = np.zeros(len(problem.candidates), dtype=bool)
+    is_open[[one.candidate for one in placed.volumes]] = True
     at_home: Bools = kinds.allowed & is_open & ~kinds.away
     at_home[:, single[list(singles.alone)]] = False
     home = np.argmax(at_home, axis=1)[items.kind]
-    there = placed.item_shape
+    there = placed.item_candidate
     moves = kinds.away[items.kind, there]
     may_stay: Bools = np.any(at_home, axis=1)
     if not may_stay[items.kind[moves]].all():
         return None
-    costs = weights(problem, placed.prices)
+    costs = unit_costs(problem, placed.prices)
     gain = (items.demand * (costs[items.kind, :, home] - costs[items.kind, :, there])).sum(axis=1)
     gib = items.demand[:, 0]
-    shape = np.where(moves, home, there)
+    candidate = np.where(moves, home, there)
     for item in np.argsort(-gain / np.maximum(gib, _LEAST_GIB), kind="stable").tolist():
         if moves[item] and gib[item] <= left:
             left -= gib[item]
-            shape[item] = there[item]
-    return _sized(problem, shape, single, placed)
+            candidate[item] = there[item]
+    return _sized(problem, candidate, single, placed)
 
 
-def _sized(problem: PlacementProblem, shape: Ints, single: Ints, like: Placed) -> Placed | None:
+def _sized(
+    problem: PlacementProblem, candidate: Ints, single: Ints, like: PlacementSolution
+) -> PlacementSolution | None:
     """An assignment with its least sizes on the volumes of another answer."""
     items, singles = problem.items, problem.singles
-    shapes, each = len(problem.shapes), np.arange(problem.singles.count)
-    demand = np.stack([np.bincount(shape, column, shapes) for column in items.demand.T], axis=1)
+    candidates, each = len(problem.candidates), np.arange(problem.singles.count)
+    demand = np.stack(
+        [np.bincount(candidate, column, candidates) for column in items.demand.T], axis=1
+    )
     load = np.einsum("cuk,ck->cu", problem.use_per_demand, demand)
     np.add.at(load, single, singles.use[each, single])
     if not keeps_shared(problem, load):
         return None
-    bought = [sizes(problem, one.shape, load[one.shape]) for one in like.volumes]
+    bought = [sizes(problem, one.candidate, load[one.candidate]) for one in like.volumes]
     found = [one for one in bought if one is not None]
     if len(found) < len(bought):
         return None
     return replace(
         like,
-        item_shape=shape,
+        item_candidate=candidate,
         volumes=tuple(size for size, _ in found),
         usd_month=sum(usd for _, usd in found),
         bound_usd=-np.inf,

@@ -15,32 +15,34 @@ Choices = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Priced:
-    """Of each group: its items' least cost, and their demand by the shape chosen."""
+class PricingResult:
+    """Of each group: its items' least cost, and their demand by the candidate chosen."""
 
     cost: Floats  # groups
-    load: Floats  # groups × shapes × resources
+    load: Floats  # groups × candidates × resources
     choice: Choices  # items, in the groups' order
 
 
-def weights(problem: PlacementProblem, prices: Floats) -> Floats:
-    """Kinds × resources × shapes: what a unit of demand costs, infinite where it may not lie."""
+def unit_costs(problem: PlacementProblem, prices: Floats) -> Floats:
+    """Item classes × resources × candidates: what a unit of demand costs; infinite: not allowed."""
     per_demand = np.einsum("cu,cuk->kc", prices, problem.use_per_demand)
     every = np.repeat(per_demand[None], problem.kinds.count, axis=0)
-    every[:, 0, :] += problem.kind_move_usd
+    every[:, 0, :] += problem.class_move_usd
     return every
 
 
-def price(problem: PlacementProblem, groups: Groups, prices: Floats, is_open: Bools) -> Priced:
-    """Send every item to the open shape where it costs least; ``prices`` are shapes × USES.
+def price(
+    problem: PlacementProblem, groups: Groups, prices: Floats, is_open: Bools
+) -> PricingResult:
+    """Send every item to the open candidate where it costs least; ``prices`` are candidates × USES.
 
-    A kind with no open shape costs infinity.
+    A kind with no open candidate costs infinity.
     """
-    shapes, resources = len(problem.shapes), groups.demand.shape[1]
-    every = weights(problem, prices)
+    candidates, resources = len(problem.candidates), groups.demand.shape[1]
+    every = unit_costs(problem, prices)
     choice = np.zeros(len(groups.order), dtype=np.uint8)
     cost = np.zeros(groups.count)
-    load = np.zeros((groups.count, shapes, resources))
+    load = np.zeros((groups.count, candidates, resources))
     first = 0
     while first < groups.count:
         kind = groups.kind[first]
@@ -60,9 +62,9 @@ def price(problem: PlacementProblem, groups: Groups, prices: Floats, is_open: Bo
         )
         choice[begin:end] = allowed[best]
         group_of = np.repeat(np.arange(last - first), np.diff(groups.start[first : last + 1]))
-        cell = group_of * shapes + choice[begin:end]
+        cell = group_of * candidates + choice[begin:end]
         for resource in range(resources):
-            sums = np.bincount(cell, demand[:, resource], (last - first) * shapes)
-            load[first:last, :, resource] = sums.reshape(-1, shapes)
+            sums = np.bincount(cell, demand[:, resource], (last - first) * candidates)
+            load[first:last, :, resource] = sums.reshape(-1, candidates)
         first = last
-    return Priced(cost, load, choice)
+    return PricingResult(cost, load, choice)

@@ -1,11 +1,11 @@
 """The placement problem as arrays, and its answer.
 
-With items i (relations), singles j (the WAL, temporary files), shapes c (kinds of volume, with size
-and performance still open), and the four uses of a volume: GiB, thousands of IOPS, MiB/s, and
+With items i (relations), singles j (the WAL, temporary files), candidates c (kinds of volume, with
+size and performance still open), and the four uses of a volume: GiB, thousands of IOPS, MiB/s, and
 milliseconds that one transaction waits:
 
-    x[i,c] in {0,1}   item or single i lies on shape c
-    y[c]   in {0,1}   shape c is bought (or kept)
+    x[i,c] in {0,1}   item or single i lies on candidate c
+    y[c]   in {0,1}   candidate c is bought (or kept)
     s[c], p[c], t[c]  its GiB (whole ones of each member), thousands of IOPS, MiB/s
 
 Minimise   sum_c  gib$ s + iops$ (p - free y) + mibps$ (t - included y)
@@ -19,7 +19,7 @@ subject to
     rules     the type's own ratios between s, p and t
     host      sum over all volumes on the network <= the instance's own cap
     response  sum wait[i,c] x[i,c] <= what a transaction may wait
-    count     sum_c y[c] <= max_volumes;  of each group of shapes at most one
+    count     sum_c y[c] <= max_volumes;  of each group of candidates at most one
     moves     sum gib[i] x[i,c] over all that lie elsewhere than now <= max_move
 
 The bound is of this price alone. Among arrangements of about the same price, ties are broken by
@@ -34,7 +34,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from pgstow.planning.shapes import Shape
+from pgstow.planning.candidate_volume import CandidateVolume
 
 USES = 4
 GIB, IOPS, BYTES, WAIT = range(USES)  # GiB, thousands a second, MiB/s, ms of one transaction
@@ -62,7 +62,7 @@ class Items:
     """What is placed in bulk: ``demand`` is items × resources, the first of them GiB."""
 
     demand: Floats
-    kind: Ints  # of each item, a row of Kinds
+    kind: Ints  # of each item, a row of ItemClasses
 
     @property
     def count(self) -> int:
@@ -71,11 +71,11 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kinds:
-    """What items have in common beside their demand; both are kinds × shapes."""
+class ItemClasses:
+    """What items have in common beside their demand; both are kinds × candidates."""
 
     allowed: Bools
-    away: Bools  # False where a shape is the volume they lie on now
+    away: Bools  # False where a candidate is the volume they lie on now
 
     @property
     def count(self) -> int:
@@ -84,10 +84,10 @@ class Kinds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Singles:
-    """What is placed by itself, with uses that need not be linear: singles × shapes."""
+class SpecialItems:
+    """What is placed by itself, with uses that need not be linear: singles × candidates."""
 
-    use: Floats  # singles × shapes × USES
+    use: Floats  # singles × candidates × USES
     allowed: Bools
     away: Bools
     alone: frozenset[int] = frozenset()  # those that share a volume with nothing
@@ -98,12 +98,12 @@ class Singles:
         return len(self.allowed)
 
     @classmethod
-    def none(cls, shapes: int) -> "Singles":
+    def none(cls, candidates: int) -> "SpecialItems":
         """No singles."""
         return cls(
-            np.zeros((0, shapes, USES)),
-            np.zeros((0, shapes), dtype=bool),
-            np.zeros((0, shapes), dtype=bool),
+            np.zeros((0, candidates, USES)),
+            np.zeros((0, candidates), dtype=bool),
+            np.zeros((0, candidates), dtype=bool),
         )
 
 
@@ -111,38 +111,38 @@ class Singles:
 class PlacementProblem:
     """One placement problem. Limits of None do not bind."""
 
-    shapes: tuple[Shape, ...]
-    use_per_demand: Floats  # shapes × USES × resources
+    candidates: tuple[CandidateVolume, ...]
+    use_per_demand: Floats  # candidates × USES × resources
     items: Items
-    kinds: Kinds
-    singles: Singles
+    kinds: ItemClasses
+    singles: SpecialItems
     free_space: float
     headroom: float
     response_ms: float | None
     host_kiops: float | None
     host_mibps: float | None
     max_volumes: int
-    groups: tuple[tuple[int, ...], ...] = ()  # shapes of which at most one is used
+    groups: tuple[tuple[int, ...], ...] = ()  # candidates of which at most one is used
     new_volume_usd: float = 0.0  # see ``tied``
     move_usd_per_gib: float = 0.0  # see ``tied`` and placement.moving
     max_move_gib: float | None = None
     is_priced: bool = True  # False: volumes cost nothing, as where only feasibility is asked
-    pace: float = 1.0  # how many times as many transactions as the uses are for
+    load_factor: float = 1.0  # how many times as many transactions as the uses are for
 
     @property
     def used(self) -> float:
-        """What uses may fill of IOPS and throughput: at twice the pace, half as much."""
-        return (1 - self.headroom) / self.pace
+        """What uses may fill of IOPS and throughput: at twice the load_factor, half as much."""
+        return (1 - self.headroom) / self.load_factor
 
     @property
-    def kind_move_usd(self) -> Floats:
-        """Dollars for a GiB of each kind on each shape: kinds × shapes."""
+    def class_move_usd(self) -> Floats:
+        """Dollars for a GiB of each kind on each candidate: kinds × candidates."""
         usd: Floats = np.where(self.kinds.away, self.move_usd_per_gib, 0.0)
         return usd
 
     @property
-    def single_move_usd(self) -> Floats:
-        """Dollars for each single on each shape: singles × shapes."""
+    def special_move_usd(self) -> Floats:
+        """Dollars for each single on each candidate: singles × candidates."""
         usd: Floats = self.move_usd_per_gib * self.singles.away * self.singles.use[:, :, GIB]
         return usd
 
@@ -170,24 +170,26 @@ class Missing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is bought of one shape: of the whole array."""
+    """What is bought of one candidate: of the whole array."""
 
-    shape: int
+    candidate: int
     gib: float
     kiops: float
     mibps: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class PlacementSolution:
     """An assignment with its sizes; no other of the problem costs less than ``bound_usd``."""
 
-    item_shape: Ints
-    single_shape: Ints
+    item_candidate: Ints
+    special_candidate: Ints
     volumes: tuple[Sizes, ...]
     usd_month: float
     bound_usd: float
-    prices: Floats = field(default_factory=lambda: np.zeros((0, USES)))  # of uses, shapes × USES
+    prices: Floats = field(
+        default_factory=lambda: np.zeros((0, USES))
+    )  # of uses, candidates × USES
 
     @property
     def is_proven(self) -> bool:
@@ -195,17 +197,17 @@ class Placed:
         return bool(np.isfinite(self.bound_usd))
 
 
-def moved_gib(problem: PlacementProblem, placed: Placed) -> float:
+def moved_gib(problem: PlacementProblem, placed: PlacementSolution) -> float:
     """How much of an answer lies elsewhere than now."""
     items, singles = problem.items, problem.singles
-    moves = problem.kinds.away[items.kind, placed.item_shape]
+    moves = problem.kinds.away[items.kind, placed.item_candidate]
     each = np.arange(singles.count)
-    at = placed.single_shape[: singles.count]
+    at = placed.special_candidate[: singles.count]
     others = singles.use[each, at, GIB] * singles.away[each, at]
     return float(items.demand[moves, 0].sum()) + float(others.sum())
 
 
-def ties_usd(problem: PlacementProblem, placed: Placed) -> float:
+def ties_usd(problem: PlacementProblem, placed: PlacementSolution) -> float:
     """How much dearer ``tied(problem)`` has an answer than ``problem``."""
-    new = sum(problem.shapes[one.shape].existing is None for one in placed.volumes)
+    new = sum(problem.candidates[one.candidate].existing is None for one in placed.volumes)
     return TIE_USD_PER_GIB * moved_gib(problem, placed) + new * TIE_USD_PER_VOLUME

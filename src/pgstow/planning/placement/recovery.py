@@ -2,18 +2,18 @@
 
 In the relaxation's solution all but a few groups lie as one column says. Of the others, items on
 whose place their columns agree are clear too. The rest are cut in the order of what they gain, so
-that each shape gets its share; then some of them, of all sizes, are placed again exactly, around
-the loads of everything else.
+that each candidate gets its share; then some of them, of all sizes, are placed again exactly,
+around the loads of everything else.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pgstow.planning.placement.exact import Effort, Units, arrange
+from pgstow.planning.placement.exact import SearchLimits, Units, solve_milp
 from pgstow.planning.placement.grouping import Groups
 from pgstow.planning.placement.master import Master
-from pgstow.planning.placement.pricing import weights
+from pgstow.planning.placement.pricing import unit_costs
 from pgstow.planning.placement.problem import (
     USES,
     WAIT,
@@ -21,8 +21,8 @@ from pgstow.planning.placement.problem import (
     Floats,
     Ints,
     Missing,
-    Placed,
     PlacementProblem,
+    PlacementSolution,
     product,
 )
 from pgstow.planning.placement.repair import repaired
@@ -34,7 +34,7 @@ class Step:
     """One try of the exact programme; ``is_last_resort`` only where nothing was found before."""
 
     contested_max: int
-    nodes_max: int
+    node_limit: int
     seconds_max: float
     is_last_resort: bool = False
 
@@ -50,7 +50,7 @@ _SHARE_MIN = 1e-9
 class _Rounded:
     """An assignment in the groups' order, and which items were not clear."""
 
-    shape: Ints
+    candidate: Ints
     is_contested: Bools
 
 
@@ -60,69 +60,73 @@ def recover(
     prices: Floats,
     *,
     gap_usd: float,
-    enough_usd: float,
+    objective_target: float,
     steps: tuple[Step, ...] = QUICK,
-) -> Placed | None:
+) -> PlacementSolution | None:
     """Whole items from the master's present solution, not bounded; None where no way was found.
 
-    The search ends within ``gap_usd`` of its best, or at ``enough_usd``.
+    The search ends within ``gap_usd`` of its best, or at ``objective_target``.
     """
     problem, groups = master.problem, master.groups
     allowed = problem.kinds.allowed & is_open
-    allowed = allowed & ~_taken_alone(master)
+    allowed = allowed & ~_held_exclusively(master)
     rounded = _round(master, prices, allowed)
-    best = _as_rounded(master, rounded.shape, is_open)
-    if best is not None and best.usd_month <= enough_usd:
+    best = _as_rounded(master, rounded.candidate, is_open)
+    if best is not None and best.usd_month <= objective_target:
         return _in_own_order(best, groups, prices)
     ranked = _ranked(problem, groups, rounded, prices, allowed)
-    fitting = _fitted(master, rounded.shape, ranked[:_REPAIRED_MAX], prices, allowed)
+    fitting = _fitted(master, rounded.candidate, ranked[:_REPAIRED_MAX], prices, allowed)
     better = _as_rounded(master, fitting, is_open)
     if better is not None and (best is None or better.usd_month < best.usd_month):
         best = better
     for step in steps:
-        if best is not None and (best.usd_month <= enough_usd or step.is_last_resort):
+        if best is not None and (best.usd_month <= objective_target or step.is_last_resort):
             break
         contested = ranked[: step.contested_max]
-        units, base, base_usd = _around(problem, groups, rounded.shape, contested, allowed)
-        effort = Effort(step.nodes_max, step.seconds_max, enough_usd - base_usd)
-        arranged = arrange(problem, units, base, is_open=is_open, gap_usd=gap_usd, effort=effort)
+        units, base, base_usd = _around(problem, groups, rounded.candidate, contested, allowed)
+        search_limits = SearchLimits(step.node_limit, step.seconds_max, objective_target - base_usd)
+        arranged = solve_milp(
+            problem, units, base, is_open=is_open, gap_usd=gap_usd, search_limits=search_limits
+        )
         if isinstance(arranged, Missing):
             continue
         if best is None or arranged.usd_month + base_usd < best.usd_month:
-            shape = rounded.shape.copy()
-            shape[contested] = arranged.shape[: len(contested)]
-            best = Placed(
-                item_shape=shape,
-                single_shape=arranged.shape[len(contested) :],
+            candidate = rounded.candidate.copy()
+            candidate[contested] = arranged.candidate[: len(contested)]
+            best = PlacementSolution(
+                item_candidate=candidate,
+                special_candidate=arranged.candidate[len(contested) :],
                 volumes=arranged.volumes,
                 usd_month=arranged.usd_month + base_usd,
                 bound_usd=-np.inf,
             )
-        if arranged.bound_usd > effort.enough_usd:  # more to place would hardly help either
+        if (
+            arranged.bound_usd > search_limits.objective_target
+        ):  # more to place would hardly help either
             break
     return None if best is None else _in_own_order(best, groups, prices)
 
 
-def _in_own_order(placed: Placed, groups: Groups, prices: Floats) -> Placed:
+def _in_own_order(placed: PlacementSolution, groups: Groups, prices: Floats) -> PlacementSolution:
     """With items in the problem's order, not the groups'."""
-    item_shape = np.empty(len(groups.order), dtype=np.int64)
-    item_shape[groups.order] = placed.item_shape
-    return replace(placed, item_shape=item_shape, prices=prices)
+    item_candidate = np.empty(len(groups.order), dtype=np.int64)
+    item_candidate[groups.order] = placed.item_candidate
+    return replace(placed, item_candidate=item_candidate, prices=prices)
 
 
-def _fitted(master: Master, shape: Ints, movable: Ints, prices: Floats, allowed: Bools) -> Ints:
+def _fitted(master: Master, candidate: Ints, movable: Ints, prices: Floats, allowed: Bools) -> Ints:
     """The rounded assignment after single items were moved to fit the response time."""
     problem, groups = master.problem, master.groups
     if problem.response_ms is None:
-        return shape
+        return candidate
     kinds = np.repeat(groups.kind, np.diff(groups.start))
-    waits = float(_uses(master, shape, _singles(master))[:, WAIT].sum())
-    moved = shape.copy()
+    waits = float(_uses(master, candidate, _special_items(master))[:, WAIT].sum())
+    moved = candidate.copy()
     moved[movable] = repaired(
         problem,
         groups.demand[movable],
         kinds[movable],
-        shape[movable],
+        candidate[movable],
         allowed=allowed,
         prices=prices,
         left_ms=problem.response_ms - waits,
@@ -130,7 +134,7 @@ def _fitted(master: Master, shape: Ints, movable: Ints, prices: Floats, allowed:
     return moved
 
 
-def _singles(master: Master) -> Ints:
+def _special_items(master: Master) -> Ints:
     """Where most of each single lies."""
     singles, first = master.problem.singles, master.groups.count
     share = np.zeros(singles.allowed.shape)
@@ -141,42 +145,44 @@ def _singles(master: Master) -> Ints:
     return np.argmax(share, axis=1) if singles.count else np.zeros(0, dtype=np.int64)
 
 
-def _uses(master: Master, shape: Ints, single: Ints) -> Floats:
-    """What lies on each shape asks: shapes × USES."""
+def _uses(master: Master, candidate: Ints, single: Ints) -> Floats:
+    """What lies on each candidate asks: candidates × USES."""
     problem, demand = master.problem, master.groups.demand
-    shapes, resources = len(problem.shapes), demand.shape[1]
-    load = np.stack([np.bincount(shape, demand[:, k], shapes) for k in range(resources)], axis=1)
+    candidates, resources = len(problem.candidates), demand.shape[1]
+    load = np.stack(
+        [np.bincount(candidate, demand[:, k], candidates) for k in range(resources)], axis=1
+    )
     use: Floats = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
     singles = problem.singles
     np.add.at(use, single, singles.use[np.arange(singles.count), single])
     return use
 
 
-def _as_rounded(master: Master, shape: Ints, is_open: Bools) -> Placed | None:
+def _as_rounded(master: Master, candidate: Ints, is_open: Bools) -> PlacementSolution | None:
     """The rounded assignment as it is, singles where most lies; None if it breaks a limit."""
     problem, groups = master.problem, master.groups
-    singles, single = problem.singles, _singles(master)
-    use = _uses(master, shape, single)
+    singles, single = problem.singles, _special_items(master)
+    use = _uses(master, candidate, single)
     if singles.alone or not keeps_shared(problem, use):
         return None
     bought = [sizes(problem, c, use[c]) for c in np.nonzero(is_open)[0].tolist()]
     if any(one is None for one in bought):
         return None
     kinds = np.repeat(groups.kind, np.diff(groups.start))
-    moves = float((problem.kind_move_usd[kinds, shape] * groups.demand[:, 0]).sum())
-    moves += float(problem.single_move_usd[np.arange(singles.count), single].sum())
-    return Placed(
-        item_shape=shape,
-        single_shape=single,
+    moves = float((problem.class_move_usd[kinds, candidate] * groups.demand[:, 0]).sum())
+    moves += float(problem.special_move_usd[np.arange(singles.count), single].sum())
+    return PlacementSolution(
+        item_candidate=candidate,
+        special_candidate=single,
         volumes=tuple(one[0] for one in bought if one),
         usd_month=moves + sum(one[1] for one in bought if one),
         bound_usd=-np.inf,
     )
 
 
-def _taken_alone(master: Master) -> Bools:
-    """Shapes on which a single lies that is to be alone."""
-    taken = np.zeros(len(master.problem.shapes), dtype=bool)
+def _held_exclusively(master: Master) -> Bools:
+    """Candidates on which a single lies that is to be alone."""
+    taken = np.zeros(len(master.problem.candidates), dtype=bool)
     share = master.shares()
     for column in np.nonzero(share > 0.5)[0].tolist():
         single = master.column_group[column] - master.groups.count
@@ -187,35 +193,35 @@ def _taken_alone(master: Master) -> Bools:
 
 def _round(master: Master, prices: Floats, allowed: Bools) -> _Rounded:
     groups = master.groups
-    shape = np.zeros(len(groups.order), dtype=np.int64)
+    candidate = np.zeros(len(groups.order), dtype=np.int64)
     is_contested = np.zeros(len(groups.order), dtype=bool)
     share = master.shares()
     columns: dict[int, list[int]] = {}
     for column in np.nonzero(share > _SHARE_MIN)[0].tolist():
         if master.column_group[column] < groups.count and master.column_source[column] != 0:
             columns.setdefault(master.column_group[column], []).append(column)
-    every = weights(master.problem, prices)
+    every = unit_costs(master.problem, prices)
     for group in range(groups.count):
         items = slice(int(groups.start[group]), int(groups.start[group + 1]))
         mine = sorted(columns.get(group, []), key=lambda column: -share[column])
         options = np.array([_column_choice(master, c, items) for c in mine], dtype=np.int64)
         if len(mine) == 1:
-            shape[items] = options[0]
+            candidate[items] = options[0]
             continue
         if not mine:  # unplaced: leave it to the exact programme
-            shape[items] = int(np.argmax(allowed[groups.kind[group]]))
+            candidate[items] = int(np.argmax(allowed[groups.kind[group]]))
             is_contested[items] = True
             continue
         differs = (options != options[0]).any(axis=0)
         cost = product(groups.demand[items], every[groups.kind[group]])
-        shape[items] = _cut(options, share[mine], cost, differs)
+        candidate[items] = _cut(options, share[mine], cost, differs)
         is_contested[items] = differs
-    wrong = ~allowed[np.repeat(groups.kind, np.diff(groups.start)), shape]
+    wrong = ~allowed[np.repeat(groups.kind, np.diff(groups.start)), candidate]
     if wrong.any():
         kinds = np.repeat(groups.kind, np.diff(groups.start))[wrong]
-        shape[wrong] = np.argmax(allowed[kinds], axis=1)
+        candidate[wrong] = np.argmax(allowed[kinds], axis=1)
         is_contested |= wrong
-    return _Rounded(shape, is_contested)
+    return _Rounded(candidate, is_contested)
 
 
 def _column_choice(master: Master, column: int, items: slice) -> Ints:
@@ -231,9 +237,9 @@ def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
     Items on which the options differ alike are taken in the order of what the first gains over
     the last, and cut where the shares say, by size as the prices measure it.
     """
-    shape: Ints = options[0].copy()
+    candidate: Ints = options[0].copy()
     if not differs.any():
-        return shape
+        return candidate
     share = share / share.sum()
     contested = np.nonzero(differs)[0]
     patterns, pattern_of = np.unique(options[:, contested], axis=1, return_inverse=True)
@@ -246,8 +252,8 @@ def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
         within = np.cumsum(size[order])
         middle = (within - size[order] / 2) / within[-1]
         option = np.searchsorted(np.cumsum(share)[:-1], middle)
-        shape[items[order]] = patterns[option, pattern]
-    return shape
+        candidate[items[order]] = patterns[option, pattern]
+    return candidate
 
 
 def _ranked(
@@ -258,7 +264,7 @@ def _ranked(
     First the contested, the largest and then some of each size; then clear ones by how little
     their place gains them, for their size.
     """
-    every = weights(problem, prices)
+    every = unit_costs(problem, prices)
     kinds = np.repeat(groups.kind, np.diff(groups.start))
     best = np.full(len(kinds), np.inf)
     second = np.full(len(kinds), np.inf)
@@ -285,24 +291,25 @@ def _ranked(
 
 
 def _around(
-    problem: PlacementProblem, groups: Groups, shape: Ints, contested: Ints, allowed: Bools
+    problem: PlacementProblem, groups: Groups, candidate: Ints, contested: Ints, allowed: Bools
 ) -> tuple[Units, Floats, float]:
     """The contested items and the singles as units, the rest's load, and what its moves cost."""
-    shapes, resources = len(problem.shapes), groups.demand.shape[1]
+    candidates, resources = len(problem.candidates), groups.demand.shape[1]
     kinds = np.repeat(groups.kind, np.diff(groups.start))
-    is_fixed = np.ones(len(shape), dtype=bool)
+    is_fixed = np.ones(len(candidate), dtype=bool)
     is_fixed[contested] = False
     demand = groups.demand[is_fixed]
     load = np.stack(
-        [np.bincount(shape[is_fixed], demand[:, k], shapes) for k in range(resources)], axis=1
+        [np.bincount(candidate[is_fixed], demand[:, k], candidates) for k in range(resources)],
+        axis=1,
     )
     base = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
-    moved = problem.kind_move_usd[kinds[is_fixed], shape[is_fixed]] * demand[:, 0]
+    moved = problem.class_move_usd[kinds[is_fixed], candidate[is_fixed]] * demand[:, 0]
     mine = groups.demand[contested]
     singles = problem.singles
     use = np.concatenate((np.einsum("cuk,ik->icu", problem.use_per_demand, mine), singles.use))
     may = np.concatenate((allowed[kinds[contested]], singles.allowed))
     away = np.concatenate((problem.kinds.away[kinds[contested]], singles.away))
     alone = frozenset(len(contested) + one for one in singles.alone)
-    units = Units(use.reshape(-1, shapes, USES), may, away, alone)
+    units = Units(use.reshape(-1, candidates, USES), may, away, alone)
     return units, base, float(moved.sum())

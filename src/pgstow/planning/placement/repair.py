@@ -7,7 +7,7 @@ as long as they fit. Costs are by the master's prices, so what this leads to is 
 
 import numpy as np
 
-from pgstow.planning.placement.pricing import weights
+from pgstow.planning.placement.pricing import unit_costs
 from pgstow.planning.placement.problem import (
     WAIT,
     Bools,
@@ -25,27 +25,27 @@ def repaired(
     problem: PlacementProblem,
     demand: Floats,
     kind: Ints,
-    shape: Ints,
+    candidate: Ints,
     *,
     allowed: Bools,
     prices: Floats,
     left_ms: float,
 ) -> Ints:
-    """Shapes of the items, whose waits change by ``left_ms`` at most (less than 0: must shrink).
+    """The items' candidates; waits change by ``left_ms`` at most (less than 0: must shrink).
 
-    ``demand`` (items × resources), ``kind`` and ``shape`` are the items'; ``allowed`` is kinds ×
-    shapes, ``prices`` shapes × USES.
+    ``demand`` (items × resources), ``kind`` and ``candidate`` are the items'; ``allowed`` is kinds
+    × candidates, ``prices`` candidates × USES.
     """
     free = prices.copy()
     free[:, WAIT] = 0.0
-    every = weights(problem, free)
-    cost = np.empty((len(demand), len(problem.shapes)))
+    every = unit_costs(problem, free)
+    cost = np.empty((len(demand), len(problem.candidates)))
     for one in np.unique(kind).tolist():
         mine = kind == one
         cost[mine] = product(demand[mine], every[one])
         cost[np.ix_(mine, ~allowed[one])] = np.inf
     wait = product(demand, problem.use_per_demand[:, WAIT].T)
-    found = shape.copy()
+    found = candidate.copy()
     for _ in range(_PASSES):
         moved_ms = _quicker(cost, wait, found, -left_ms) if left_ms < 0 else 0.0
         left_ms += moved_ms
@@ -56,12 +56,12 @@ def repaired(
     return found
 
 
-def _quicker(cost: Floats, wait: Floats, shape: Ints, over_ms: float) -> float:
+def _quicker(cost: Floats, wait: Floats, candidate: Ints, over_ms: float) -> float:
     """Shorten the waits by ``over_ms`` or more, where that can be; how much they are shorter."""
-    every = np.arange(len(shape))
-    less = wait[every, shape][:, None] - wait
+    every = np.arange(len(candidate))
+    less = wait[every, candidate][:, None] - wait
     with np.errstate(invalid="ignore", divide="ignore"):  # what may not lie where it lies is stuck
-        more = cost - cost[every, shape][:, None]
+        more = cost - cost[every, candidate][:, None]
         ratio = np.where((less > _ENOUGH) & np.isfinite(more), more / less, np.inf)
     best = np.argmin(ratio, axis=1)
     order = np.argsort(ratio[every, best], kind="stable")
@@ -76,16 +76,16 @@ def _quicker(cost: Floats, wait: Floats, shape: Ints, over_ms: float) -> float:
         enough = behind[gain[behind] >= rest]
         price = more[order[enough], best[order[enough]]]
         needed[-1] = order[enough[np.argmin(price)]] if len(enough) else needed[-1]
-    shape[needed] = best[needed]
+    candidate[needed] = best[needed]
     return float(less[needed, best[needed]].sum())
 
 
-def _cheaper(cost: Floats, wait: Floats, shape: Ints, left_ms: float) -> float:
+def _cheaper(cost: Floats, wait: Floats, candidate: Ints, left_ms: float) -> float:
     """Make what is cheaper elsewhere wait more, within ``left_ms``; how much more that is."""
-    every = np.arange(len(shape))
-    more = wait - wait[every, shape][:, None]
+    every = np.arange(len(candidate))
+    more = wait - wait[every, candidate][:, None]
     with np.errstate(invalid="ignore"):
-        less = cost[every, shape][:, None] - cost
+        less = cost[every, candidate][:, None] - cost
     less[~np.isfinite(less) | (less <= _ENOUGH)] = 0.0
     ratio = np.where(less > 0, less / np.maximum(more, _ENOUGH), 0.0)
     ratio[more > left_ms] = 0.0
@@ -96,6 +96,6 @@ def _cheaper(cost: Floats, wait: Floats, shape: Ints, left_ms: float) -> float:
     for item in order.tolist():
         asked = float(more[item, best[item]])
         if taken_ms + asked <= left_ms:
-            shape[item] = best[item]
+            candidate[item] = best[item]
             taken_ms += asked
     return taken_ms

@@ -1,8 +1,8 @@
-"""The part of the programme that is about volumes: their variables, their types' rules, their rows.
+"""The part of the model that is about volumes: their variables, their types' rules, their rows.
 
-Columns 4 c + (0..3) are y, whole GiB of a member, thousands of IOPS and MiB/s of shape c. Where
+Columns 4 c + (0..3) are y, whole GiB of a member, thousands of IOPS and MiB/s of candidate c. Where
 what is sold is no convex set, it is in pieces of which one is bought: each has four such columns
-of its own further on, and the shape's are their sums. The rows of uses come first, in the order
+of its own further on, and the candidate's are their sums. The rows of uses come first, in the order
 that :class:`UseRows` names; the rules follow.
 """
 
@@ -13,6 +13,7 @@ from itertools import product
 import highspy
 import numpy as np
 
+from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.placement.problem import (
     BYTES,
     GIB,
@@ -24,7 +25,6 @@ from pgstow.planning.placement.problem import (
     PlacementProblem,
     Sizes,
 )
-from pgstow.planning.shapes import Shape
 from pgstow.rules import Asked, Linear, Piece, Sold, pieces
 from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
@@ -32,60 +32,60 @@ from pgstow.units import MIB
 INFINITY = highspy.kHighsInf
 _ROUNDING = 1e-9
 Y, N, P, T = range(4)
-COLUMNS_OF_SHAPE = 4
+COLUMNS_PER_CANDIDATE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class UseRows:
-    """Where the uses of shape c count: one row each of size, iops, bytes, then those all share."""
+    """Where candidate c's uses count: one row each of size, iops, bytes, then the shared ones."""
 
-    shapes: int
-    linked: bool  # whether loads are bound to y: 2 rows a shape more
+    candidates: int
+    linked: bool  # whether loads are bound to y: 2 rows a candidate more
 
     @property
     def host_iops(self) -> int:
         """The instance's cap on IOPS."""
-        return 3 * self.shapes
+        return 3 * self.candidates
 
     @property
     def host_bytes(self) -> int:
         """The instance's cap on bytes."""
-        return 3 * self.shapes + 1
+        return 3 * self.candidates + 1
 
     @property
     def response(self) -> int:
         """What a transaction may wait."""
-        return 3 * self.shapes + 2
+        return 3 * self.candidates + 2
 
     @property
     def link(self) -> int:
         """The first row that binds GiB to y; those of IOPS follow."""
-        return 3 * self.shapes + 3
+        return 3 * self.candidates + 3
 
     @property
     def count(self) -> int:
         """How many rows of uses there are."""
-        return self.link + (2 * self.shapes if self.linked else 0)
+        return self.link + (2 * self.candidates if self.linked else 0)
 
-    def stencil(self, problem: PlacementProblem) -> Floats:
-        """Rows × (shapes × USES): what a use on a shape counts in each row."""
-        rows = np.zeros((self.count, self.shapes, USES))
-        for c, shape in enumerate(problem.shapes):
+    def incidence(self, problem: PlacementProblem) -> Floats:
+        """Rows × (candidates × USES): what a use on a candidate counts in each row."""
+        rows = np.zeros((self.count, self.candidates, USES))
+        for c, candidate in enumerate(problem.candidates):
             for use in (GIB, IOPS, BYTES):
-                rows[use * self.shapes + c, c, use] = 1.0
-            if not shape.is_ephemeral:
+                rows[use * self.candidates + c, c, use] = 1.0
+            if not candidate.is_ephemeral:
                 rows[self.host_iops, c, IOPS] = 1.0
                 rows[self.host_bytes, c, BYTES] = 1.0
             rows[self.response, c, WAIT] = 1.0
             if self.linked:
                 rows[self.link + c, c, GIB] = 1.0
-                rows[self.link + self.shapes + c, c, IOPS] = 1.0
+                rows[self.link + self.candidates + c, c, IOPS] = 1.0
         return rows.reshape(self.count, -1)
 
 
 @dataclass(slots=True)
-class Programme:
-    """A linear programme under construction, by columns' bounds and rows' entries."""
+class MilpModel:
+    """A linear model under construction, by columns' bounds and rows' entries."""
 
     cost: list[float] = field(default_factory=list)
     column_lower: list[float] = field(default_factory=list)
@@ -124,8 +124,8 @@ class Programme:
         self.columns.append(columns)
         self.values.append(np.asarray(values, dtype=np.float64))
 
-    def model(self) -> highspy.HighsLp:
-        """The programme as HiGHS takes it."""
+    def highs_lp(self) -> highspy.HighsLp:
+        """The model as HiGHS takes it."""
         rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
         values = np.concatenate(self.values)
         order = np.lexsort((rows, columns))
@@ -149,29 +149,30 @@ class Programme:
 
 def sizing(
     problem: PlacementProblem, rows: UseRows, base: Floats, totals: Floats, *, integer: bool
-) -> Programme:
-    """The volumes' columns and rows. ``base`` (shapes × USES) is load that is there already.
+) -> MilpModel:
+    """The volumes' columns and rows. ``base`` (candidates × USES) is load that is there already.
 
-    ``totals`` (shapes × USES) bound what could ever lie on each shape, for the rows that link.
+    ``totals`` (candidates × USES) bound what could ever lie on each candidate, for the rows that
+    link.
     """
-    programme = Programme()
+    model = MilpModel()
     every = [
-        _fitting(list(_offers(shape, problem)), shape, base[c], problem)
-        for c, shape in enumerate(problem.shapes)
+        _fitting(list(_offers(candidate, problem)), candidate, base[c], problem)
+        for c, candidate in enumerate(problem.candidates)
     ]
-    for shape, offers in zip(problem.shapes, every, strict=True):
+    for candidate, offers in zip(problem.candidates, every, strict=True):
         is_one = len(offers) == 1
         is_priced = is_one and problem.is_priced
-        usd = _usd(shape, offers[0].piece.usd_month) if is_priced else Linear()
-        _columns(programme, shape, usd, _new_usd(shape, problem), integer=integer and is_one)
-    _use_rows(programme, problem, rows, base, totals)
-    for c, (shape, offers) in enumerate(zip(problem.shapes, every, strict=True)):
-        _rules(programme, shape, offers, c, integer=integer, is_priced=problem.is_priced)
-    ys = {COLUMNS_OF_SHAPE * c: 1.0 for c in range(len(problem.shapes))}
-    programme.row(ys, 0.0, float(problem.max_volumes))
+        usd = _usd(candidate, offers[0].piece.usd_month) if is_priced else Linear()
+        _columns(model, candidate, usd, _new_usd(candidate, problem), integer=integer and is_one)
+    _use_rows(model, problem, rows, base, totals)
+    for c, (candidate, offers) in enumerate(zip(problem.candidates, every, strict=True)):
+        _rules(model, candidate, offers, c, integer=integer, is_priced=problem.is_priced)
+    ys = {COLUMNS_PER_CANDIDATE * c: 1.0 for c in range(len(problem.candidates))}
+    model.row(ys, 0.0, float(problem.max_volumes))
     for group in problem.groups:
-        programme.row({COLUMNS_OF_SHAPE * c: 1.0 for c in group}, 0.0, 1.0)
-    return programme
+        model.row({COLUMNS_PER_CANDIDATE * c: 1.0 for c in group}, 0.0, 1.0)
+    return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,28 +183,28 @@ class _Offer:
     room_gib: float = 0.0
 
 
-def _offers(shape: Shape, problem: PlacementProblem) -> Iterator[_Offer]:
-    """What is sold of a shape, and an existing volume as it is, where that may stay fuller."""
-    kept = shape.kept_gib(problem.free_space)
-    for piece in pieces(shape.rules):
+def _offers(candidate: CandidateVolume, problem: PlacementProblem) -> Iterator[_Offer]:
+    """What is sold of a candidate, and an existing volume as it is, where that may stay fuller."""
+    kept = candidate.kept_gib(problem.free_space)
+    for piece in pieces(candidate.rules):
         yield _Offer(piece)
         if kept:
             same = replace(piece, max_gib=piece.min_gib)
-            if same.min_gib * shape.stripes * (1 - problem.free_space) < kept:
-                room = kept - same.min_gib * shape.stripes * (1 - problem.free_space)
+            if same.min_gib * candidate.stripes * (1 - problem.free_space) < kept:
+                room = kept - same.min_gib * candidate.stripes * (1 - problem.free_space)
                 yield _Offer(same, room)
 
 
 def _fitting(
-    offers: list[_Offer], shape: Shape, there: Floats, problem: PlacementProblem
+    offers: list[_Offer], candidate: CandidateVolume, there: Floats, problem: PlacementProblem
 ) -> list[_Offer]:
     """Those that can bear what is there already, without those that others hold; all if none."""
     if len(offers) < 2 or not there.any():
         return offers
-    members = shape.stripes
+    members = candidate.stripes
     used = there / problem.used
     asked = Asked(0.0, used[IOPS] * 1000 / members, used[BYTES] * MIB / members)
-    least = shape.rules.least(asked, is_whole=False)
+    least = candidate.rules.least(asked, is_whole=False)
     if least is None:
         return offers
     able = [one for one in offers if one.piece.max_iops >= least.iops * (1 - _ROUNDING)]
@@ -236,60 +237,64 @@ def _holds(larger: _Offer, other: _Offer, gib: float) -> bool:
     )
 
 
-def _new_usd(shape: Shape, problem: PlacementProblem) -> float:
+def _new_usd(candidate: CandidateVolume, problem: PlacementProblem) -> float:
     """The mark of a new volume."""
-    return problem.new_volume_usd if shape.existing is None else 0.0
+    return problem.new_volume_usd if candidate.existing is None else 0.0
 
 
-def _usd(shape: Shape, one: Linear) -> Linear:
+def _usd(candidate: CandidateVolume, one: Linear) -> Linear:
     """A price of one member as the whole array's, for GiB of a member, thousands of IOPS, MiB/s."""
-    return Linear(one.constant * shape.stripes, one.gib * shape.stripes, one.iops * 1000, one.mibps)
+    return Linear(
+        one.constant * candidate.stripes, one.gib * candidate.stripes, one.iops * 1000, one.mibps
+    )
 
 
 def _columns(
-    programme: Programme, shape: Shape, usd: Linear, new_usd: float, *, integer: bool
+    model: MilpModel, candidate: CandidateVolume, usd: Linear, new_usd: float, *, integer: bool
 ) -> int:
-    """Add the four variables of a shape or of one of its pieces; the first one's number."""
-    first = programme.column(usd.constant + new_usd, 0.0, 1.0, integer=integer)
+    """Add the four variables of a candidate or of one of its pieces; the first one's number."""
+    first = model.column(usd.constant + new_usd, 0.0, 1.0, integer=integer)
     # a member is bought in whole GiB: as integers, rounding costs nothing afterwards
-    programme.column(usd.gib, 0.0, shape.max_gib / shape.stripes, integer=integer)
-    programme.column(usd.iops, 0.0, INFINITY)
-    programme.column(usd.mibps, 0.0, INFINITY)
+    model.column(usd.gib, 0.0, candidate.max_gib / candidate.stripes, integer=integer)
+    model.column(usd.iops, 0.0, INFINITY)
+    model.column(usd.mibps, 0.0, INFINITY)
     return first
 
 
 def _use_rows(
-    programme: Programme, problem: PlacementProblem, rows: UseRows, base: Floats, totals: Floats
+    model: MilpModel, problem: PlacementProblem, rows: UseRows, base: Floats, totals: Floats
 ) -> None:
     used = problem.used
     lines = (
-        (GIB, N, lambda shape: (1 - problem.free_space) * shape.stripes),
+        (GIB, N, lambda candidate: (1 - problem.free_space) * candidate.stripes),
         (IOPS, P, lambda _: used),
         (BYTES, T, lambda _: used),
     )
     for use, column, share in lines:
-        for c, shape in enumerate(problem.shapes):
-            programme.row(
-                {COLUMNS_OF_SHAPE * c + column: -share(shape)}, -INFINITY, -float(base[c, use])
+        for c, candidate in enumerate(problem.candidates):
+            model.row(
+                {COLUMNS_PER_CANDIDATE * c + column: -share(candidate)},
+                -INFINITY,
+                -float(base[c, use]),
             )
-    network = np.array([not shape.is_ephemeral for shape in problem.shapes], dtype=bool)
+    network = np.array([not candidate.is_ephemeral for candidate in problem.candidates], dtype=bool)
     for limit, factor, use in (
         (problem.host_kiops, used, IOPS),
         (problem.host_mibps, used, BYTES),
     ):
         there = float(base[network, use].sum())
-        programme.row({}, -INFINITY, INFINITY if limit is None else factor * limit - there)
+        model.row({}, -INFINITY, INFINITY if limit is None else factor * limit - there)
     waits = problem.response_ms
-    programme.row({}, -INFINITY, INFINITY if waits is None else waits - float(base[:, WAIT].sum()))
+    model.row({}, -INFINITY, INFINITY if waits is None else waits - float(base[:, WAIT].sum()))
     if rows.linked:
         for use in (GIB, IOPS):
-            for c in range(len(problem.shapes)):
-                programme.row({COLUMNS_OF_SHAPE * c: -float(totals[c, use])}, -INFINITY, 0.0)
+            for c in range(len(problem.candidates)):
+                model.row({COLUMNS_PER_CANDIDATE * c: -float(totals[c, use])}, -INFINITY, 0.0)
 
 
 def _rules(
-    programme: Programme,
-    shape: Shape,
+    model: MilpModel,
+    candidate: CandidateVolume,
     offers: list[_Offer],
     c: int,
     *,
@@ -297,29 +302,29 @@ def _rules(
     is_priced: bool,
 ) -> None:
     """The type's own rules between size (GiB), IOPS (thousands) and throughput (MiB/s)."""
-    mine = COLUMNS_OF_SHAPE * c
+    mine = COLUMNS_PER_CANDIDATE * c
     if len(offers) == 1:
-        _bounds(programme, shape, offers[0].piece, mine)
+        _bounds(model, candidate, offers[0].piece, mine)
         return
     firsts = []
     for offer in offers:
-        usd = _usd(shape, offer.piece.usd_month) if is_priced else Linear()
-        first = _columns(programme, shape, usd, 0.0, integer=integer)
-        _bounds(programme, shape, offer.piece, first)
-        if offer.room_gib:  # in the row of what lies on the shape
-            programme.entries(np.array([c]), np.array([first + Y]), [-offer.room_gib])
+        usd = _usd(candidate, offer.piece.usd_month) if is_priced else Linear()
+        first = _columns(model, candidate, usd, 0.0, integer=integer)
+        _bounds(model, candidate, offer.piece, first)
+        if offer.room_gib:  # in the row of what lies on the candidate
+            model.entries(np.array([c]), np.array([first + Y]), [-offer.room_gib])
         firsts.append(first)
-    for column in range(COLUMNS_OF_SHAPE):
+    for column in range(COLUMNS_PER_CANDIDATE):
         parts = {first + column: -1.0 for first in firsts}
-        programme.row({mine + column: 1.0, **parts}, 0.0, 0.0)
+        model.row({mine + column: 1.0, **parts}, 0.0, 0.0)
 
 
-def _bounds(programme: Programme, shape: Shape, piece: Piece, first: int) -> None:
+def _bounds(model: MilpModel, candidate: CandidateVolume, piece: Piece, first: int) -> None:
     """A piece's ranges and bounds, all times y."""
     y, n, p, t = (first + column for column in (Y, N, P, T))
-    stripes, add = float(shape.stripes), programme.row
+    stripes, add = float(candidate.stripes), model.row
     for column, low, high in (
-        (n, piece.min_gib, min(piece.max_gib, shape.max_gib / stripes)),
+        (n, piece.min_gib, min(piece.max_gib, candidate.max_gib / stripes)),
         (p, piece.min_iops / 1000 * stripes, piece.max_iops / 1000 * stripes),
         (t, piece.min_mibps * stripes, piece.max_mibps * stripes),
     ):
@@ -337,24 +342,24 @@ def _bounds(programme: Programme, shape: Shape, piece: Piece, first: int) -> Non
 
 
 def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float] | None:
-    """The cheapest of shape ``c`` that bears a load (USES), and its price; None where none does.
+    """The cheapest size of candidate ``c`` for a load (USES), and its price; None: there is none.
 
-    Sizes are whole GiB of each member; IOPS and throughput any, as in the programme.
+    Sizes are whole GiB of each member; IOPS and throughput any, as in the model.
     """
-    shape, members = problem.shapes[c], problem.shapes[c].stripes
+    candidate, members = problem.candidates[c], problem.candidates[c].stripes
     iops, rate = load[IOPS] / problem.used * 1000, load[BYTES] / problem.used * MIB
     gib = load[GIB] / (1 - problem.free_space)
     tries = [gib]
-    if load[GIB] <= shape.kept_gib(problem.free_space):
+    if load[GIB] <= candidate.kept_gib(problem.free_space):
         tries.append(0.0)  # as large as it is
     best: tuple[Sizes, float] | None = None
     for asked_gib in tries:
         asked = Asked(asked_gib / members * BYTES_OF_GIB, iops / members, rate / members)
-        one = shape.rules.least(asked, is_whole=False)
-        usd = None if one is None else shape.rules.usd_month(one)
-        if one is None or usd is None or (asked_gib < gib and not _is_kept(shape, one)):
+        one = candidate.rules.least(asked, is_whole=False)
+        usd = None if one is None else candidate.rules.usd_month(one)
+        if one is None or usd is None or (asked_gib < gib and not _is_kept(candidate, one)):
             continue
-        total = _new_usd(shape, problem) + (usd * members if problem.is_priced else 0.0)
+        total = _new_usd(candidate, problem) + (usd * members if problem.is_priced else 0.0)
         if best is None or total < best[1]:
             has = (one.size_bytes / BYTES_OF_GIB, one.iops / 1000, one.bytes_per_s / MIB)
             best = Sizes(c, *(float(each * members) for each in has)), total
@@ -365,27 +370,27 @@ def steps_usd(problem: PlacementProblem, volumes: tuple[Sizes, ...]) -> float:
     """What the steps of types may cost that a relaxation goes around, between a type's pieces."""
     if not problem.is_priced:
         return 0.0
-    return sum(_step_usd(problem.shapes[one.shape], one) for one in volumes)
+    return sum(_step_usd(problem.candidates[one.candidate], one) for one in volumes)
 
 
-def _step_usd(shape: Shape, one: Sizes) -> float:
+def _step_usd(candidate: CandidateVolume, one: Sizes) -> float:
     """Beyond the IOPS that come with any size, the size with which they grow is more at once."""
-    every = pieces(shape.rules)
-    if len(every) < 2 or one.kiops * 1000 <= every[0].max_iops * shape.stripes:
+    every = pieces(candidate.rules)
+    if len(every) < 2 or one.kiops * 1000 <= every[0].max_iops * candidate.stripes:
         return 0.0
     step = every[-1].min_gib - every[0].min_gib
-    return step * every[-1].usd_month.gib * shape.stripes
+    return step * every[-1].usd_month.gib * candidate.stripes
 
 
-def _is_kept(shape: Shape, one: Sold) -> bool:
+def _is_kept(candidate: CandidateVolume, one: Sold) -> bool:
     """Whether an existing volume stays as large as it is."""
-    step = shape.rules.step_bytes or 1
-    return one.size_bytes < (shape.rules.min_bytes or 0) + step
+    step = candidate.rules.step_bytes or 1
+    return one.size_bytes < (candidate.rules.min_bytes or 0) + step
 
 
 def keeps_shared(problem: PlacementProblem, load: Floats) -> bool:
-    """Whether loads (shapes × USES) keep to what all volumes share."""
-    network = np.array([not shape.is_ephemeral for shape in problem.shapes], dtype=bool)
+    """Whether loads (candidates × USES) keep to what all volumes share."""
+    network = np.array([not candidate.is_ephemeral for candidate in problem.candidates], dtype=bool)
     used = problem.used
     asked = (
         (load[network, IOPS].sum(), problem.host_kiops, used),

@@ -9,7 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pgstow.planning.placement.branching import Search
-from pgstow.planning.placement.exact import SOLVE_SECONDS, Arranged, Effort, Units, arrange
+from pgstow.planning.placement.exact import (
+    SOLVE_SECONDS,
+    MilpSolution,
+    SearchLimits,
+    Units,
+    solve_milp,
+)
 from pgstow.planning.placement.grouping import group
 from pgstow.planning.placement.master import Master
 from pgstow.planning.placement.problem import (
@@ -18,14 +24,14 @@ from pgstow.planning.placement.problem import (
     TIE_USD_PER_VOLUME,
     USES,
     Missing,
-    Placed,
     PlacementProblem,
+    PlacementSolution,
     moved_gib,
     tied,
     ties_usd,
 )
 
-_EXACT_MAX = 2_500  # units × shapes that HiGHS is given whole
+_EXACT_MAX = 2_500  # units × candidates that HiGHS is given whole
 _GAP = 2e-4  # of the price, wanted
 _NODES_MAX = 300
 _PROOF_ROUNDS = 30
@@ -41,14 +47,14 @@ def place(
     seconds_max: float = SOLVE_SECONDS,
     breaks_ties: bool = True,
     within_usd: float | None = None,
-) -> Placed | Missing:
+) -> PlacementSolution | Missing:
     """The cheapest assignment and sizing with a bound, or why there is none.
 
     With ``within_usd`` it is any that costs no more, and none where all cost more.
 
-    Up to ``exact_max`` units × shapes go to HiGHS whole, for ``seconds_max`` at most. The search
-    may end at ``gap``, a share of the price; without one the whole is solved to the end, and more
-    to a gap of two in ten thousand.
+    Up to ``exact_max`` units × candidates go to HiGHS whole, for ``seconds_max`` at most. The
+    search may end at ``gap``, a share of the price; without one the whole is solved to the end, and
+    more to a gap of two in ten thousand.
     """
     if is_small(problem, exact_max):
         return place_exactly(
@@ -72,7 +78,7 @@ def place(
     return replace(first, bound_usd=min(second.bound_usd, usd))
 
 
-def _within(problem: PlacementProblem, gap: float, usd: float) -> Placed | Missing:
+def _within(problem: PlacementProblem, gap: float, usd: float) -> PlacementSolution | Missing:
     """Any answer that costs no more."""
     search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX, within_usd=usd)
     bound = search.run()
@@ -82,8 +88,8 @@ def _within(problem: PlacementProblem, gap: float, usd: float) -> Placed | Missi
 
 
 def _searched(
-    problem: PlacementProblem, gap: float, known: Placed | None = None
-) -> Placed | Missing:
+    problem: PlacementProblem, gap: float, known: PlacementSolution | None = None
+) -> PlacementSolution | Missing:
     search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX, known)
     bound = search.run()
     if search.best is not None:
@@ -98,17 +104,17 @@ def is_impossible(problem: PlacementProblem) -> bool:
     """
     other = replace(problem, is_priced=False, new_volume_usd=0.0, move_usd_per_gib=0.0)
     master = Master(other, group(other))
-    shapes = len(problem.shapes)
-    master.bound(np.zeros(shapes), np.ones(shapes), {})
-    is_open = np.ones(shapes, dtype=bool)
+    candidates = len(problem.candidates)
+    master.bound(np.zeros(candidates), np.ones(candidates), {})
+    is_open = np.ones(candidates, dtype=bool)
     relaxed = master.relax(is_open, rounds=_PROOF_ROUNDS, gap=0.01)
     return relaxed.bound_usd > 1.0  # leaving a thousandth of anything costs more
 
 
-def _has_ties(problem: PlacementProblem, found: Placed) -> bool:
+def _has_ties(problem: PlacementProblem, found: PlacementSolution) -> bool:
     """Whether an answer moves anything, or buys what another might do without."""
-    new = sum(problem.shapes[one.shape].existing is None for one in found.volumes)
-    needed = 0 if any(shape.existing is not None for shape in problem.shapes) else 1
+    new = sum(problem.candidates[one.candidate].existing is None for one in found.volumes)
+    needed = 0 if any(candidate.existing is not None for candidate in problem.candidates) else 1
     return moved_gib(problem, found) > 0 or new > needed
 
 
@@ -120,12 +126,12 @@ def _about(usd: float) -> float:
 def is_small(problem: PlacementProblem, exact_max: int = _EXACT_MAX) -> bool:
     """Whether HiGHS is given the problem whole."""
     units = problem.items.count + problem.singles.count
-    return units * len(problem.shapes) <= exact_max
+    return units * len(problem.candidates) <= exact_max
 
 
 @dataclass(slots=True)
 class Series:
-    """Problems that differ in pace, response time and singles alone, one after the other.
+    """Problems that differ in load_factor, response time and singles alone, one after the other.
 
     Groups and columns are kept, so that each costs a fraction of the first.
     """
@@ -137,10 +143,12 @@ class Series:
         """Begin with one of the problems."""
         return cls(Master(problem, group(problem)))
 
-    def place(self, problem: PlacementProblem, *, gap: float, nodes_max: int) -> Placed | Missing:
-        """The next one; see :func:`place`. Not more than ``nodes_max`` branches are looked at."""
+    def place(
+        self, problem: PlacementProblem, *, gap: float, node_limit: int
+    ) -> PlacementSolution | Missing:
+        """The next one; see :func:`place`. Not more than ``node_limit`` branches are looked at."""
         self.master.change(problem)
-        search = Search(self.master, 0.8 * gap, nodes_max)
+        search = Search(self.master, 0.8 * gap, node_limit)
         bound = search.run()
         if search.best is None:
             return Missing.INFEASIBLE if np.isposinf(bound) else Missing.NOT_FOUND
@@ -154,9 +162,9 @@ def place_exactly(
     *,
     breaks_ties: bool = True,
     within_usd: float | None = None,
-) -> Placed | Missing:
-    """The whole problem by HiGHS: every unit a variable for each shape."""
-    items, singles, shapes = problem.items, problem.singles, len(problem.shapes)
+) -> PlacementSolution | Missing:
+    """The whole problem by HiGHS: every unit a variable for each candidate."""
+    items, singles, candidates = problem.items, problem.singles, len(problem.candidates)
     use = np.einsum("cuk,ik->icu", problem.use_per_demand, items.demand)
     units = Units(
         np.concatenate((use, singles.use)),
@@ -164,19 +172,25 @@ def place_exactly(
         np.concatenate((problem.kinds.away[items.kind], singles.away)),
         frozenset(items.count + one for one in singles.alone),
     )
-    base = np.zeros((shapes, USES))
-    effort = None
+    base = np.zeros((candidates, USES))
+    search_limits = None
     if within_usd is not None:
-        effort = Effort(_ANY_NODES, seconds_max, within_usd)
-    found = arrange(
-        problem, units, base, usd_max=within_usd, gap=gap, seconds_max=seconds_max, effort=effort
+        search_limits = SearchLimits(_ANY_NODES, seconds_max, within_usd)
+    found = solve_milp(
+        problem,
+        units,
+        base,
+        usd_max=within_usd,
+        gap=gap,
+        seconds_max=seconds_max,
+        search_limits=search_limits,
     )
     if isinstance(found, Missing):
         return found
     first = _placed(found, items.count)
     if within_usd is not None or not (breaks_ties and _has_ties(problem, first)):
         return first
-    other = arrange(
+    other = solve_milp(
         tied(problem),
         units,
         base,
@@ -193,10 +207,10 @@ def place_exactly(
     return replace(second, usd_month=usd, bound_usd=min(found.bound_usd, usd))
 
 
-def _placed(found: Arranged, items: int) -> Placed:
-    return Placed(
-        item_shape=found.shape[:items],
-        single_shape=found.shape[items:],
+def _placed(found: MilpSolution, items: int) -> PlacementSolution:
+    return PlacementSolution(
+        item_candidate=found.candidate[:items],
+        special_candidate=found.candidate[items:],
         volumes=found.volumes,
         usd_month=found.usd_month,
         bound_usd=min(found.bound_usd, found.usd_month),

@@ -35,7 +35,7 @@ class Figure:
     note: str
     spec: dict[str, Any]
     events: Mapping[str, str]
-    told: str = ""  # the figures, for who does not see them
+    alt_text: str = ""  # the figures, for who does not see them
 
 
 def styles_of(section: ExperimentSection) -> dict[str, LineStyle]:
@@ -68,7 +68,7 @@ def _by_level(
     if rows:
         note = _whiskers("the mean over blocks", [s.tps for _, _, s in known if s.tps])
         spec = level_charts.bars(rows, look.palette)
-        yield Figure("tps", "Transactions per second", note, spec, {}, _told(rows))
+        yield Figure("tps", "Transactions per second", note, spec, {}, _alt_text(rows))
     rows = [
         Row(labels[level], styles[level].colour, found.ratio, _ends(found.ratio_interval))
         for one in treatments
@@ -79,7 +79,7 @@ def _by_level(
     if rows:
         note = _ratio_note(section, treatments)
         spec = level_charts.ratios(rows, look.palette)
-        yield Figure("ratio", "Throughput over the baseline's", note, spec, {}, _told(rows))
+        yield Figure("ratio", "Throughput over the baseline's", note, spec, {}, _alt_text(rows))
     rows = [
         Row(label, colour, spread.mean, _ends(spread.interval), metric)
         for label, colour, summary in known
@@ -90,10 +90,10 @@ def _by_level(
     if rows:
         note = "Circle: mean; diamond: p99. Further left is better."
         spec = level_charts.latencies(rows, look.palette)
-        yield Figure("latency", "Latency, mean and p99", note, spec, {}, _told(rows, " ms"))
+        yield Figure("latency", "Latency, mean and p99", note, spec, {}, _alt_text(rows, " ms"))
 
 
-def _told(rows: Sequence[Row], unit: str = "") -> str:
+def _alt_text(rows: Sequence[Row], unit: str = "") -> str:
     """A chart's figures in words."""
     return "; ".join(
         f"{r.label} {r.metric} {f.number(r.value)}{unit}".replace("  ", " ") for r in rows

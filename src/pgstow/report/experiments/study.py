@@ -142,7 +142,7 @@ def sentence(outcome: MeasuredStudy) -> str:
     """How many of the claims hold."""
     counts = Counter(_verdict(one) for one in outcome.claims)
     found = [(verdict, counts[verdict]) for verdict in _VERDICTS if counts[verdict]]
-    parts = [f"{count} {_said(verdict, count)}" for verdict, count in found]
+    parts = [f"{count} {_verdict_text(verdict, count)}" for verdict, count in found]
     total = sum(counts.values())
     inside = sum(one.is_published_inside is True for one in outcome.claims)
     strict = f" The published ratio is inside the interval of {inside}." if total else ""
@@ -168,7 +168,7 @@ def _verdict(one: MeasuredClaim) -> str:
     return _NOT_MEASURED if one.ratio is None else one.verdict
 
 
-def _said(verdict: str, count: int) -> str:
+def _verdict_text(verdict: str, count: int) -> str:
     many = {"holds": "hold", "does not hold": "do not hold"}.get(verdict, verdict)
     return verdict if count == 1 else many
 

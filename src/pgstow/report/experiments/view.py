@@ -99,7 +99,9 @@ def _stratum(section: ExperimentSection, stratum: Levels, number: int) -> dict[s
                 "title": figure.title,
                 "note": figure.note,
                 "events": list(figure.events.items()),
-                "svg": charts.to_svg(figure.spec, f.visible((figure.told or figure.note) + where)),
+                "svg": charts.to_svg(
+                    figure.spec, f.visible((figure.alt_text or figure.note) + where)
+                ),
             }
             for figure in figures(section, stratum, ON_PAGE)
         ],

@@ -11,7 +11,7 @@ from pgstow.verification.experiments.studies import (
     hold_against,
 )
 from pgstow.verification.experiments.summary import Spread, TreatmentSummary, summaries
-from pgstow.verification.experiments.traps import traps
+from pgstow.verification.experiments.validity import traps
 
 __all__ = [
     "LIMITED_BY_EMULATOR",

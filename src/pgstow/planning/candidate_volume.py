@@ -1,4 +1,4 @@
-"""Shapes: the kinds of volume a plan may buy or keep, with size and performance still open."""
+"""Candidates: the kinds of volume a plan may buy or keep, with size and performance still open."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ _Z99 = 2.326347874040841  # standard normal quantile of 0.99
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CandidateVolume:
     """A type with its number of stripes. The rules are of one member; latencies are means."""
 
     key: str
@@ -68,7 +68,7 @@ class Shape:
         """The price of one more MiB/s that is bought."""
         return self.rules.usd_per_mibps
 
-    def on(self, host: HostOverhead) -> "Shape":
+    def on(self, host: HostOverhead) -> "CandidateVolume":
         """With what a host was measured to add: to a read, and to a flush of the WAL, which are all
         that a transaction waits for."""
         flush_us = self.write_us + host.wal_sync_us + host.handover_us

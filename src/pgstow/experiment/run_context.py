@@ -14,7 +14,7 @@ class StoppedError(PgstowError):
     """A trial was told to end before its time."""
 
 
-class Conduct:
+class RunContext:
     """Told what is being done, several times a second; asked whether to go on."""
 
     def __init__(
@@ -23,9 +23,9 @@ class Conduct:
         self._say = say
         self._stopping = stopping or threading.Event()
 
-    def named(self, name: str) -> "Conduct":
+    def named(self, name: str) -> "RunContext":
         """The same, for one of several: it says which one speaks."""
-        return Conduct(lambda what: self.say(f"{name}: {what}"), self._stopping)
+        return RunContext(lambda what: self.say(f"{name}: {what}"), self._stopping)
 
     def say(self, what: str) -> None:
         """Tell what is being done; raise where it is to end."""

@@ -63,7 +63,7 @@ class Restored:
     failure: str | None = None
 
 
-class Site:
+class TestCluster:
     """One group's volumes and cluster at a time. As a context manager it leaves nothing."""
 
     def __init__(self, directory: Path, checker: Checker, settings: Mapping[str, str]) -> None:
@@ -85,7 +85,7 @@ class Site:
             self.server.close()
             raise
 
-    def __enter__(self) -> "Site":
+    def __enter__(self) -> "TestCluster":
         return self
 
     def __exit__(self, *_: object) -> None:

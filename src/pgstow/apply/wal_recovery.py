@@ -46,14 +46,14 @@ def recover(
                 continue  # another apply has settled it meanwhile
             moving = Moving(prepared, disk or Disk(), postmasters, journal, record.id)
             observer.step_started(1, 1, record.step)
-            taken_up = _TakenUp(record, moving, options, observer, clock, checkpoint)
-            said.append(taken_up.settle())
+            resumed = _ResumedMove(record, moving, options, observer, clock, checkpoint)
+            said.append(resumed.settle())
             observer.waiting(said[-1])
     return tuple(said)
 
 
 @dataclass(frozen=True, slots=True)
-class _TakenUp:
+class _ResumedMove:
     """One move that was killed, and what there is to settle it with."""
 
     record: StepRecord
@@ -134,7 +134,7 @@ class _TakenUp:
         check_space(move, kept_bytes=moving.copy.kept_bytes())
         began_at = self.clock.time()
         advanced = progress(self.observer, move)
-        moving.first_copy(advanced, unchanged_before=move.settled_before)
+        moving.first_copy(advanced, unchanged_before=move.stable_before)
         move = replace(move, started_at=began_at)
         moving.journal.remember(self.record.id, {WAL: asdict(move)})
         self.checkpoint(move.identifier)

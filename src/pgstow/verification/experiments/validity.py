@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from pgstow.model import Device, Experiment, HostCap, HostSpec, Levels, Trial, Volume, Warning
-from pgstow.verification.experiments import drift, load_traps, storage_traps
+from pgstow.verification.experiments import drift, load_validity, storage_validity
 from pgstow.verification.experiments.case import Case, Finding
 
 _FEW_BLOCKS = 6  # below, Student's quantile for 99 % is over 4.5 standard errors
@@ -68,13 +68,16 @@ def _burst_rules(
         (
             "burst-credits",
             "give the volume burst_credits = 0 to see what it sustains, or measure for longer",
-            partial(storage_traps.volume_burst, burst_s=burst_s, devices=devices),
+            partial(storage_validity.volume_burst, burst_s=burst_s, devices=devices),
         ),
         (
             "instance-burst",
             "give the host burst_credits = 0 to see what it sustains, or measure for longer",
             partial(
-                storage_traps.instance_burst, burst_s=instance_burst_s, devices=devices, caps=caps
+                storage_validity.instance_burst,
+                burst_s=instance_burst_s,
+                devices=devices,
+                caps=caps,
             ),
         ),
     )
@@ -101,42 +104,42 @@ def _rules(memory_bytes: int | None, credits: Callable[[Case], str | None]) -> t
         (
             "lazy-loading",
             "read the volume once before measuring, or give it fast_snapshot_restore = true",
-            storage_traps.lazy_loading,
+            storage_validity.lazy_loading,
         ),
         (
             "no-checkpoint",
             "measure for longer than checkpoint_timeout, or lower it or max_wal_size",
-            storage_traps.no_checkpoint,
+            storage_validity.no_checkpoint,
         ),
         (
             "dataset-in-memory",
             "raise the scale, or limit the server's memory",
-            partial(storage_traps.in_memory, memory_bytes=memory_bytes),
+            partial(storage_validity.in_memory, memory_bytes=memory_bytes),
         ),
         (
             "client-bound",
             "give the workload more threads, or run the client on a machine of its own",
-            load_traps.client_bound,
+            load_validity.client_bound,
         ),
         (
             "processors-full",
             "give the machine more processors, or take a workload that asks more of the storage",
-            load_traps.processors_full,
+            load_validity.processors_full,
         ),
         (
             "few-transactions",
             "measure for longer, or look at p95 or the mean",
-            load_traps.few_transactions,
+            load_validity.few_transactions,
         ),
         (
             "skipped-transactions",
             "lower the rate: latencies leave out what was skipped",
-            load_traps.skipped,
+            load_validity.skipped,
         ),
         (
             "failed-transactions",
             "look in the load generator's and the server's log for the error",
-            load_traps.failed,
+            load_validity.failed,
         ),
         (
             "drift-within-trials",

@@ -67,7 +67,7 @@ def test_a_sound_experiment_has_no_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("volume", "burst_s", "warm_up_s", "is_trap"),
+    ("volume", "burst_s", "warm_up_s", "is_flagged"),
     [
         (DATA, 1800.0, 0.0, True),  # pays for all of it
         (DATA, 10.0, 0.0, True),  # ends within it
@@ -78,12 +78,12 @@ def test_a_sound_experiment_has_no_warning() -> None:
     ],
 )
 def test_burst_credits(
-    volume: Volume, burst_s: float | None, warm_up_s: float, is_trap: bool
+    volume: Volume, burst_s: float | None, warm_up_s: float, is_flagged: bool
 ) -> None:
     schedule = replace(design().treatments[0].schedule, warm_up_s=warm_up_s)
     designed = design(layout=replace(LAYOUT, volumes=(volume,)), schedule=schedule)
     found = codes(designed, run(), burst_s={volume: burst_s})
-    assert ("burst-credits" in found) == is_trap
+    assert ("burst-credits" in found) == is_flagged
 
 
 def test_burst_credits_say_whether_they_pay_for_all() -> None:
@@ -106,7 +106,7 @@ def asked(iops: float, mib_per_s: float = 1.0) -> tuple[Trial, ...]:
 
 
 @pytest.mark.parametrize(
-    ("credits", "iops", "is_trap"),
+    ("credits", "iops", "is_flagged"),
     [
         (0.0, 367.0, True),  # a layout without credits, and faster than the volume sustains
         (0.0, 302.0, False),
@@ -114,12 +114,12 @@ def asked(iops: float, mib_per_s: float = 1.0) -> tuple[Trial, ...]:
         (1.0, 3000.0, True),
     ],
 )
-def test_burst_credits_by_what_was_measured(credits: float, iops: float, is_trap: bool) -> None:
+def test_burst_credits_by_what_was_measured(credits: float, iops: float, is_flagged: bool) -> None:
     volume = replace(DATA, burst_credits=credits)
     designed = design(layout=replace(LAYOUT, volumes=(volume,)))
     found = traps(designed, asked(iops), burst_s={volume: 1800.0}, devices={volume: GP2})
-    assert {one.code for one in found} == ({"burst-credits"} if is_trap else set())
-    assert not is_trap or f"did {iops:,.0f} operations/s and sustains 300" in found[0].message
+    assert {one.code for one in found} == ({"burst-credits"} if is_flagged else set())
+    assert not is_flagged or f"did {iops:,.0f} operations/s and sustains 300" in found[0].message
 
 
 def test_a_hard_disk_counts_each_operation_as_a_unit() -> None:
@@ -142,7 +142,7 @@ def test_instance_burst_by_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "target", "is_trap"),
+    ("host", "target", "is_flagged"),
     [
         (BURSTING, "emulated", True),
         (replace(BURSTING, burst_credits=None), "emulated", False),  # it never bursts
@@ -150,22 +150,24 @@ def test_instance_burst_by_what_was_measured() -> None:
         (replace(BURSTING, burst_credits=0.0), "directories", False),
     ],
 )
-def test_instance_burst(host: HostSpec, target: Any, is_trap: bool) -> None:
+def test_instance_burst(host: HostSpec, target: Any, is_flagged: bool) -> None:
     designed = replace(design(layout=replace(LAYOUT, host=host)), target=target)
-    assert ("instance-burst" in codes(designed, run(), instance_burst_s={host: 1800.0})) == is_trap
+    assert (
+        "instance-burst" in codes(designed, run(), instance_burst_s={host: 1800.0})
+    ) == is_flagged
 
 
 @pytest.mark.parametrize(
-    ("changes", "is_trap"),
+    ("changes", "is_flagged"),
     [
         ({"from_snapshot": True}, True),
         ({"from_snapshot": True, "fast_snapshot_restore": True}, False),
         ({}, False),
     ],
 )
-def test_lazy_loading(changes: dict[str, bool], is_trap: bool) -> None:
+def test_lazy_loading(changes: dict[str, bool], is_flagged: bool) -> None:
     designed = design(layout=replace(LAYOUT, volumes=(replace(DATA, **changes),)))
-    assert ("lazy-loading" in codes(designed, run())) == is_trap
+    assert ("lazy-loading" in codes(designed, run())) == is_flagged
 
 
 def test_too_short_for_a_checkpoint() -> None:
@@ -180,30 +182,30 @@ def test_too_short_for_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "is_trap"),
+    ("setting", "is_flagged"),
     [("20s", False), ("30", False), ("31", True), ("5min", True), ("soon", False)],
 )
-def test_the_servers_own_checkpoint_timeout_counts(setting: str, is_trap: bool) -> None:
+def test_the_servers_own_checkpoint_timeout_counts(setting: str, is_flagged: bool) -> None:
     server = replace(design().treatments[0].server, settings=(("checkpoint_timeout", setting),))
     found = codes(design(server=server), measured(wal=WRITES))
-    assert ("no-checkpoint" in found) == is_trap
+    assert ("no-checkpoint" in found) == is_flagged
     placement = replace(LAYOUT.postgres, settings=(("checkpoint_timeout", setting),))
     found = codes(design(layout=replace(LAYOUT, postgres=placement)), measured(wal=WRITES))
-    assert ("no-checkpoint" in found) == is_trap
+    assert ("no-checkpoint" in found) == is_flagged
 
 
 @pytest.mark.parametrize(
-    ("server", "machine", "is_trap"),
+    ("server", "machine", "is_flagged"),
     [(4, None, True), (1, None, False), (None, 4, True), (1, 4, False), (None, None, False)],
 )
 def test_dataset_smaller_than_memory(
-    server: int | None, machine: int | None, is_trap: bool
+    server: int | None, machine: int | None, is_flagged: bool
 ) -> None:
     limit = None if server is None else Bytes(server * GIB)
     choice = replace(design().treatments[0].server, memory_bytes=limit)
     made = measured(database_bytes=Bytes(2 * GIB))
     known = {} if machine is None else {"memory_bytes": machine * GIB}
-    assert ("dataset-in-memory" in codes(design(server=choice), made, **known)) == is_trap
+    assert ("dataset-in-memory" in codes(design(server=choice), made, **known)) == is_flagged
 
 
 @pytest.mark.parametrize(

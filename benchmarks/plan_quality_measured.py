@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import prediction_record
-from pgstow.experiment.run_context import RunContext
 from prediction_cases import CALIBRATION, CASES, Case, treatment
 from pydantic import TypeAdapter
 
 from pgstow import catalog, planning
 from pgstow.cli import bench_volumes
+from pgstow.experiment.run_context import RunContext
 from pgstow.model import (
     Goal,
     HostSpec,

@@ -30,8 +30,9 @@ _QUICK = ["tpcb/", "read/"]
 def _record(path: Path, only: list[str], minutes: float) -> None:
     """Measure what the file lacks, and write it after each combination."""
     import prediction_record
-    from pgstow.experiment.run_context import RunContext
     from prediction_cases import combinations
+
+    from pgstow.experiment.run_context import RunContext
 
     records = prediction_record.read(path)
     ends_s = time.monotonic() + minutes * 60

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pgstow.experiment.run_context import RunContext
 from prediction_cases import LAYOUTS, Case, treatment
 from pydantic import TypeAdapter
 
@@ -22,6 +21,7 @@ from pgstow import catalog, emulate, observe
 from pgstow.cli import bench_volumes
 from pgstow.experiment.builds import build
 from pgstow.experiment.instruments import Recorder
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets import EmulatedTarget
 from pgstow.experiment.targets.target import Ready
 from pgstow.experiment.workloads import generator

@@ -14,6 +14,8 @@ import math
 import sys
 from dataclasses import asdict, dataclass, replace
 
+from mean_values import Estimate, estimate
+
 from pgstow import catalog
 from pgstow.model import (
     Device,
@@ -28,7 +30,6 @@ from pgstow.model import (
 )
 from pgstow.prediction import RelationWork, Workload
 from pgstow.prediction.cache import MissRatioCurve, Reuse
-from pgstow.prediction.network import Estimate, estimate
 from pgstow.studies_file import read_study
 from pgstow.units import BLOCK_BYTES, GIB, MIB, Bytes, BytesPerSecond, Iops
 

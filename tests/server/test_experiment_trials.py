@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import pytest
 from local_server import PASSWORD, LocalServer, find_bindir
-from pgstow.experiment.run_context import RunContext
 
 from pgstow.experiment.instruments import Recorder
 from pgstow.experiment.run import run
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets import DirectoryTarget, ServerTarget
 from pgstow.experiment.targets.base_data import BaseSpec, BaseStore
 from pgstow.experiment.trial import Tools

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Self
 
 from experiment_samples import trial as sample_trial
-from pgstow.experiment.run_context import RunContext
 
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.targets.target import MakeGenerator, Ready
 from pgstow.experiment.trial import Tools
 from pgstow.model import (

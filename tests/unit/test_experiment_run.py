@@ -10,11 +10,11 @@ import pytest
 from experiment_samples import BUILD, experiment, trial
 from hypothesis import given
 from hypothesis import strategies as st
-from pgstow.experiment.run_context import RunContext
 
 from pgstow.experiment import builds, design, stolen
 from pgstow.experiment.builds import Builds
 from pgstow.experiment.run import plan, run
+from pgstow.experiment.run_context import RunContext
 from pgstow.experiment.timetable import PlannedTrial, Timetable, scheduled_s
 from pgstow.experiment.workloads import generator
 from pgstow.model import (

@@ -17,11 +17,11 @@ import pytest
 from experiment_samples import experiment
 from hypothesis import given
 from hypothesis import strategies as st
-from pgstow.experiment.run_context import RunContext, StoppedError
 from typer.testing import CliRunner
 
 import pgstow.cli
 from pgstow.cli.main import app
+from pgstow.experiment.run_context import RunContext, StoppedError
 from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget, ServerTarget
 from pgstow.experiment.targets.arrangement import plain_name, spaces, temp_tablespaces, volume_of
 from pgstow.experiment.targets.base_data import BaseSpec, BaseStore

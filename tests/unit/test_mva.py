@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pgstow.prediction.mva import Station, solve
+from mva import Station, solve
 
 DEMANDS = st.floats(1e-5, 0.1)
 

@@ -1,13 +1,12 @@
 """Plans of one profile agree with one another, whichever way they are asked for."""
 
 import re
-import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import content_platform
 import pytest
+from synthetic_profile import profile as synthetic
 
 from pgstow import catalog, planning
 from pgstow.model import (
@@ -25,10 +24,6 @@ from pgstow.planning.placement import Missing, PlacementProblem, PlacementSoluti
 from pgstow.planning.planner import case_of
 from pgstow.planning.search import Found, Planner, cheapest
 from pgstow.units import MIB, Bytes
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from synthetic_profile import profile as synthetic
 
 CATALOG = catalog.load()
 FEW = Goal(allow_types=("gp3", "io2"), max_stripes=2)

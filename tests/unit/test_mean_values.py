@@ -6,11 +6,11 @@ import content_platform
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mean_values import Estimate, estimate
 
 from pgstow import catalog
 from pgstow.model import HostSpec, Layout, Relation, RelationId, Volume
 from pgstow.prediction import Workload, predict, workload_of
-from pgstow.prediction.network import Estimate, estimate
 from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
 CATALOG = catalog.load()

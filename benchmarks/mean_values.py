@@ -2,14 +2,15 @@
 
 What the simulator plays, in mean values: processors, latencies that nobody queues for, a hard
 disk's arm, commits in groups; and limits as a volume has them, which let short bursts pass and
-hold only the sustained rate. For searching among many layouts; percentiles are the simulator's.
+hold only the sustained rate. Tests hold the simulator against it; percentiles are the simulator's.
 """
 
 import math
 from dataclasses import dataclass
 
+from mva import Station, solve
+
 from pgstow.model import Device, HostCap, Layout, Relation, RelationId
-from pgstow.prediction.mva import Station, solve
 from pgstow.prediction.simulation import (
     DeviceCatalog,
     HostOverhead,

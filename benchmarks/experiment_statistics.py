@@ -25,8 +25,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from pgstow.model import UserError
-from pgstow.verification.experiments.simulation import (
+from simulated_machines import (
     SCENARIOS,
     Evaluation,
     Scenario,
@@ -34,6 +33,8 @@ from pgstow.verification.experiments.simulation import (
     recorded,
     still,
 )
+
+from pgstow.model import UserError
 
 AA_MAX = 0.05
 POWER_MIN = 0.90

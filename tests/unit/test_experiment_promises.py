@@ -5,11 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from experiment_samples import experiment, trial
-
-from pgstow.model import UserError
-from pgstow.verification.experiments import compare
-from pgstow.verification.experiments.interval import means
-from pgstow.verification.experiments.simulation import (
+from simulated_machines import (
     SCENARIOS,
     Draw,
     autocorrelated,
@@ -19,6 +15,10 @@ from pgstow.verification.experiments.simulation import (
     paired_differences,
     recorded,
 )
+
+from pgstow.model import UserError
+from pgstow.verification.experiments import compare
+from pgstow.verification.experiments.interval import means
 
 BY_NAME = {one.name: one for one in SCENARIOS}
 DRIFTING = [one.name for one in SCENARIOS if one.is_drifting]

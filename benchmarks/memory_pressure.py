@@ -131,7 +131,6 @@ def memory_limit(limit_bytes: int | None) -> Iterator[MemoryLimit | None]:
     try:
         yield limit
     finally:
-        limit.lift()
         limit.remove()
 
 

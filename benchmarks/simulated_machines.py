@@ -3,9 +3,11 @@
 A machine's path is its logarithmic speed in each trial: drift, which resembles itself from trial to
 trial, and noise of the trial's own. The same path is used twice with equal numbers of trials: in
 blocks of random order, compared in pairs; and sequentially, all of A and then all of B, compared by
-Welch's t-test as if trials were independent.
+Welch's t-test as if trials were independent. And how many blocks find an effect, by calculation.
 """
 
+import bisect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +15,10 @@ import numpy as np
 from scipy import signal, stats
 
 from pgstow.model import UserError
-from pgstow.verification.experiments.interval import means
+from pgstow.verification.effect import student_quantile
+from pgstow.verification.experiments.interval import FEWEST_BLOCKS, means
 
+_MOST_BLOCKS = 100_000
 _CHUNK = 250  # runs at a time: a bootstrap keeps 10,000 numbers of each
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]  # of runs and trials
 
@@ -219,3 +223,38 @@ SCENARIOS: tuple[Scenario, ...] = (
         treatments=4,
     ),
 )
+
+
+def required_blocks_for_power(
+    spread: float,
+    *,
+    effect: float = 0.05,
+    power: float = 0.9,
+    confidence: float = 0.99,
+    comparisons: int = 1,
+) -> int:
+    """How many blocks find a true ``effect`` (0.05: 5 %) with the chance ``power``.
+
+    ``spread`` is the standard deviation of a block's log ratio, about its coefficient of variation.
+    Student's paired test, by the noncentral t distribution; several comparisons cost Bonferroni's
+    share, which is Holm's first step. UserError for what no number of blocks finds.
+
+    >>> required_blocks_for_power(0.01), required_blocks_for_power(0.05)
+    (4, 20)
+    """
+    if effect <= -1 or effect == 0 or spread < 0 or not 0 < power < 1 or comparisons < 1:
+        raise UserError(f"no number of blocks finds an effect of {effect:g} with power {power:g}")
+    if spread == 0:
+        return FEWEST_BLOCKS
+    shift = abs(math.log1p(effect)) / spread
+    one_level = 1 - (1 - confidence) / comparisons
+
+    def is_reached(blocks: int) -> bool:
+        limit = student_quantile(one_level, blocks - 1)
+        return bool(stats.nct.sf(limit, blocks - 1, shift * math.sqrt(blocks)) >= power)
+
+    numbers = range(FEWEST_BLOCKS, _MOST_BLOCKS)
+    index = bisect.bisect_left(numbers, True, key=is_reached)
+    if index == len(numbers):
+        raise UserError(f"more than {_MOST_BLOCKS:,} blocks would be needed")
+    return numbers[index]

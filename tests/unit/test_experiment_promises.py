@@ -14,6 +14,7 @@ from simulated_machines import (
     normal,
     paired_differences,
     recorded,
+    required_blocks_for_power,
 )
 
 from pgstow.model import UserError
@@ -114,3 +115,15 @@ def test_a_block_has_every_treatment_once() -> None:
     found = paired_differences(np.random.default_rng(1), path, blocks=8)
     assert found.shape == (1, 8)
     assert set(np.abs(found).ravel()) <= {1.0, 2.0}
+
+
+def test_power_costs_blocks() -> None:
+    assert required_blocks_for_power(0.01) <= 6
+    assert required_blocks_for_power(0.03) > required_blocks_for_power(0.02)
+    assert required_blocks_for_power(0.03, comparisons=8) > required_blocks_for_power(0.03)
+    assert required_blocks_for_power(0.03, effect=-0.05) <= required_blocks_for_power(0.03)
+    assert required_blocks_for_power(0.0) == 3
+    with pytest.raises(UserError, match="no number"):
+        required_blocks_for_power(0.01, effect=0.0)
+    with pytest.raises(UserError, match="blocks would be needed"):
+        required_blocks_for_power(10.0, effect=0.001)

@@ -91,15 +91,6 @@ def test_too_little_says_so() -> None:
     assert mean_interval([1.0]) is None
     with pytest.raises(ValueError, match="positive"):
         effect([], [1.0])
-    with pytest.raises(ValueError, match="pairs"):
-        effect([1.0, 2.0], [1.0], paired=True)
-
-
-def test_pairs_show_what_unpaired_samples_hide() -> None:
-    before = [100.0, 200.0, 400.0, 800.0]
-    after = [110.0, 221.0, 439.0, 882.0]
-    assert effect(before, after).verdict == "no difference demonstrated"
-    assert effect(before, after, paired=True).verdict == "higher"
 
 
 def measured(profile=None):  # type: ignore[no-untyped-def]

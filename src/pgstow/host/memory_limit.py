@@ -63,32 +63,11 @@ class MemoryLimit:
             with suppress(OSError):  # without swap accounting there is no such file
                 (self.directory / "memory.swap.max").write_text("0")
 
-    def lift(self) -> None:
-        """Take the limit off and keep the group, as for loading data quickly."""
-        if self.version == 2:
-            (self.directory / "memory.max").write_text("max")
-        else:
-            (self.directory / "memory.limit_in_bytes").write_text("-1")
-
     def limit_bytes(self) -> Bytes | None:
         """The limit; None: there is none."""
         name = "memory.max" if self.version == 2 else "memory.limit_in_bytes"
         text = (self.directory / name).read_text().strip()
         return None if text == "max" or int(text) >= _V1_UNLIMITED else Bytes(int(text))
-
-    def usage_bytes(self) -> Bytes:
-        """What the group's processes hold now, their page cache included."""
-        name = "memory.current" if self.version == 2 else "memory.usage_in_bytes"
-        return Bytes(int((self.directory / name).read_text()))
-
-    def cached_bytes(self) -> Bytes:
-        """The part of the usage that is file pages."""
-        wanted = "file" if self.version == 2 else "cache"
-        for line in (self.directory / "memory.stat").read_text().splitlines():
-            key, value = line.split()
-            if key == wanted:
-                return Bytes(int(value))
-        raise HostError(f"{self.directory}/memory.stat has no line {wanted!r}")
 
     def kills(self) -> int:
         """How many of the group's processes the kernel has killed for want of memory."""

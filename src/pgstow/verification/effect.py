@@ -76,12 +76,10 @@ def effect(
     after: Sequence[float],
     *,
     confidence: float = 0.95,
-    paired: bool = False,
 ) -> Effect:
     """The ratio of the means, after over before, with an interval on the logarithm.
 
-    Welch's t by the delta method; with ``paired`` (sample i of both under like conditions) a t
-    interval of the pairs' log ratios. All samples must be positive.
+    Welch's t by the delta method. All samples must be positive.
 
     >>> effect([100, 102, 98, 101], [400, 396, 404, 402]).verdict
     'higher'
@@ -91,8 +89,6 @@ def effect(
     one, other = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if not len(one) or not len(other) or (one <= 0).any() or (other <= 0).any():
         raise ValueError("an effect needs positive samples from before and after")
-    if paired:
-        return _paired(one, other, confidence)
     ratio = float(other.mean() / one.mean())
     if min(len(one), len(other)) < _FEWEST:
         return _result(ratio, None, confidence, len(one), len(other))
@@ -104,17 +100,6 @@ def effect(
     spread = sum(variance**2 / degrees for variance, degrees in parts)
     degrees = error**4 / spread if spread > 0 else 1.0  # Welch–Satterthwaite
     half = student_quantile(confidence, degrees) * error
-    return _result(ratio, half, confidence, len(one), len(other))
-
-
-def _paired(one: np.ndarray, other: np.ndarray, confidence: float) -> Effect:
-    if len(one) != len(other):
-        raise ValueError(f"pairs need as many samples before ({len(one)}) as after ({len(other)})")
-    logs = np.log(other / one)
-    ratio = math.exp(float(logs.mean()))
-    if len(logs) < _FEWEST:
-        return _result(ratio, None, confidence, len(one), len(other))
-    half = student_quantile(confidence, _effective(logs) - 1) * math.sqrt(_variance_of_mean(logs))
     return _result(ratio, half, confidence, len(one), len(other))
 
 

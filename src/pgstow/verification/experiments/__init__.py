@@ -2,7 +2,7 @@
 
 from pgstow.verification.experiments.comparison import Comparison, Verdict, compare
 from pgstow.verification.experiments.metrics import METRICS, Metric
-from pgstow.verification.experiments.precision import needed_blocks, required_blocks_for_power
+from pgstow.verification.experiments.precision import needed_blocks
 from pgstow.verification.experiments.studies import (
     LIMITED_BY_EMULATOR,
     ClaimOutcome,
@@ -27,7 +27,6 @@ __all__ = [
     "compare",
     "hold_against",
     "needed_blocks",
-    "required_blocks_for_power",
     "summaries",
     "traps",
 ]

@@ -64,13 +64,6 @@ class Comparison:
         found = self.ratio_interval
         return None if found is None else (found.high - found.low) / 2 / found.mean
 
-    @property
-    def log_ratios(self) -> tuple[float, ...]:
-        """The logarithm of each block's ratio; none where the ratio is not known."""
-        if self.ratio is None:
-            return ()
-        return tuple(np.log(np.divide(self.level_values, self.baseline_values)).tolist())
-
 
 def compare(
     experiment: Experiment,

@@ -1,4 +1,4 @@
-"""How many blocks it takes: for an interval as narrow as wished, or to find an effect."""
+"""How many blocks it takes for an interval as narrow as wished."""
 
 import bisect
 import math
@@ -45,46 +45,13 @@ def needed_blocks(comparison: Comparison, half_width: float) -> int:
     return _first(present, is_reached)
 
 
-def required_blocks_for_power(
-    spread: float,
-    *,
-    effect: float = 0.05,
-    power: float = 0.9,
-    confidence: float = 0.99,
-    comparisons: int = 1,
-) -> int:
-    """How many blocks find a true ``effect`` (0.05: 5 %) with the chance ``power``.
-
-    ``spread`` is the standard deviation of a block's log ratio, about its coefficient of variation.
-    Student's paired test, by the noncentral t distribution; several comparisons cost Bonferroni's
-    share, which is Holm's first step. UserError for what no number of blocks finds.
-
-    >>> required_blocks_for_power(0.01), required_blocks_for_power(0.05)
-    (4, 20)
-    """
-    if effect <= -1 or effect == 0 or spread < 0 or not 0 < power < 1 or comparisons < 1:
-        raise UserError(f"no number of blocks finds an effect of {effect:g} with power {power:g}")
-    if spread == 0:
-        return FEWEST_BLOCKS
-    from scipy import stats  # it takes longer to read than most commands to run
-
-    shift = abs(math.log1p(effect)) / spread
-    one_level = 1 - (1 - confidence) / comparisons
-
-    def is_reached(blocks: int) -> bool:
-        limit = student_quantile(one_level, blocks - 1)
-        return bool(stats.nct.sf(limit, blocks - 1, shift * math.sqrt(blocks)) >= power)
-
-    return _first(FEWEST_BLOCKS, is_reached)
-
-
 def _first(fewest: int, is_reached: Callable[[int], bool]) -> int:
     """The least number from ``fewest`` on that reaches it, which all above do as well."""
     numbers = range(fewest, _MOST_BLOCKS)
-    place = bisect.bisect_left(numbers, True, key=is_reached)
-    if place == len(numbers):
+    index = bisect.bisect_left(numbers, True, key=is_reached)
+    if index == len(numbers):
         raise UserError(
             f"more than {_MOST_BLOCKS:,} blocks would be needed",
             "make a trial longer, or wish less",
         )
-    return numbers[place]
+    return numbers[index]

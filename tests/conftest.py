@@ -1,8 +1,8 @@
 """Tests by what they need: what is missing skips aloud, and fails where it must be there.
 
-A test says what it needs by its marker (``server``, ``lab``, ``browser``) and skips with the
-reason where it does not find it. ``PGSTOW_REQUIRE=lab,server,browser`` turns such a skip into a
-failure: a test run that must prove something cannot pass without having tried.
+A test says what it needs by its marker (``server``, ``privileged``, ``browser``) and skips with the
+reason where it does not find it. ``PGSTOW_REQUIRE=privileged,server,browser`` turns such a skip
+into a failure: a test run that must prove something cannot pass without having tried.
 """
 
 import os
@@ -19,7 +19,7 @@ import pytest
 # How long a value takes says more of the machine than of the code.
 hypothesis.settings.register_profile("pgstow", deadline=None)
 hypothesis.settings.load_profile("pgstow")
-KINDS = frozenset({"lab", "server", "browser"})
+KINDS = frozenset({"privileged", "server", "browser"})
 _SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGQUIT: signal.SIG_DFL}
 _nightly: set[str] = set()  # tests that this run leaves out
 # Files whose tests take longest, of those that wait and those that compute in turn. They are begun
@@ -47,6 +47,7 @@ LONGEST = (
 def required() -> frozenset[str]:
     """The kinds of tests that may not be skipped."""
     names = {name.strip() for name in os.environ.get("PGSTOW_REQUIRE", "").split(",")} - {""}
+    names = {"privileged" if name == "lab" else name for name in names}  # as it was called before
     unknown = names - KINDS
     if unknown:
         raise pytest.UsageError(f"PGSTOW_REQUIRE has {sorted(unknown)}; known are {sorted(KINDS)}")
@@ -111,10 +112,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
 
 @pytest.fixture
 def require() -> Callable[[str], None]:
-    """``require("lab")``: skip where emulated volumes cannot be made, or fail: see above."""
+    """``require("privileged")``: skip where emulated volumes cannot be made, or fail: see above."""
 
     def check(kind: str) -> None:
-        assert kind == "lab", f"no check for {kind}: skip with the reason, the marker does the rest"
+        assert kind == "privileged", (
+            f"no check for {kind}: skip with the reason, the marker does the rest"
+        )
         from pgstow.emulate import check_requirements
 
         missing = check_requirements()

@@ -37,7 +37,7 @@ TOOLS = Tools(generator, Recorder)
 
 
 @dataclass
-class LabVolumes:
+class EmulatedVolumes:
     """Emulated volumes in a directory of the test's own."""
 
     state: Path
@@ -70,7 +70,7 @@ class LabVolumes:
 def target(directory: Path) -> EmulatedTarget:
     """Everything of it below a directory."""
     return EmulatedTarget(
-        make_volumes=partial(LabVolumes, directory / "emulator"),
+        make_volumes=partial(EmulatedVolumes, directory / "emulator"),
         cache_directory=directory / "cache",
         state_directory=directory / "state",
     )

@@ -40,8 +40,8 @@ _measured: list[Compensation] = []
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this directory needs root, FUSE and loop devices."""
     for item in items:
-        if "lab" in item.path.parts[-2:-1]:
-            item.add_marker(pytest.mark.lab)
+        if "privileged" in item.path.parts[-2:-1]:
+            item.add_marker(pytest.mark.privileged)
             if "btrfs" in item.name:  # mkfs.btrfs stumbles over what other tests have killed
                 item.add_marker(pytest.mark.alone)
 
@@ -65,8 +65,8 @@ def _swept() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _lab(require: Callable[[str], None], request: pytest.FixtureRequest) -> None:
-    require("lab")
+def _required(require: Callable[[str], None], request: pytest.FixtureRequest) -> None:
+    require("privileged")
     request.getfixturevalue("_swept")
 
 
@@ -88,7 +88,7 @@ def make_device(volume: Volume, **member: Any) -> Device:
 
 
 @dataclass
-class Lab:
+class EmulatorFixture:
     """An emulator under test and the layout it is to have."""
 
     root: Path
@@ -159,10 +159,10 @@ class Lab:
 
 
 @pytest.fixture
-def lab() -> Iterator[Lab]:
+def emulator() -> Iterator[EmulatorFixture]:
     """An emulator that is not up yet; taken down by force at the end."""
-    root = Path(tempfile.mkdtemp(prefix="pgstow-lab-"))
-    made = Lab(root)
+    root = Path(tempfile.mkdtemp(prefix="pgstow-emulator-"))
+    made = EmulatorFixture(root)
     yield made
     emulate.down(made.state, force=True)
     assert made.leftovers() == []
@@ -171,10 +171,10 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def command(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    emulator: EmulatorFixture, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
     """``command("emulate", "status")``: on the test's own emulator, within this process."""
-    monkeypatch.setenv("PGSTOW_EMULATOR", str(lab.state))
+    monkeypatch.setenv("PGSTOW_EMULATOR", str(emulator.state))
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["pgstow", *arguments])

@@ -52,10 +52,10 @@ def run(command: Run) -> Run:
 
 
 @pytest.fixture
-def layout(lab: Any) -> Path:
+def layout(emulator: Any) -> Path:
     """The layout's file."""
-    file: Path = lab.root / "layout.toml"
-    file.write_text(LAYOUT.format(root=lab.root))
+    file: Path = emulator.root / "layout.toml"
+    file.write_text(LAYOUT.format(root=emulator.root))
     return file
 
 
@@ -73,16 +73,16 @@ def write_through(file: Path) -> None:
         os.close(descriptor)
 
 
-def test_a_volume_is_modified_by_its_providers_rules(lab: Any, run: Run, layout: Path) -> None:
+def test_a_volume_is_modified_by_its_providers_rules(emulator: Any, run: Run, layout: Path) -> None:
     run("up", str(layout))
-    small = shutil.disk_usage(lab.mount("data")).total
+    small = shutil.disk_usage(emulator.mount("data")).total
     dry = run("set", "data", "--size", "12GiB", "--iops", "6000", "--dry-run")
     assert "modify data from gp3 1 GiB, 3,000 IOPS" in dry.stdout
     assert volume(run, "data")["modifications_24h"] == 0
-    with (lab.mount("data") / "open").open("w") as held:
+    with (emulator.mount("data") / "open").open("w") as held:
         run("set", "data", "--size", "12GiB", "--iops", "6000", "--optimising", "1h")
         held.write("kept")
-    assert shutil.disk_usage(lab.mount("data")).total > small + 10 * GIB
+    assert shutil.disk_usage(emulator.mount("data")).total > small + 10 * GIB
     data = volume(run, "data")
     assert data["device"]["member"]["iops"] == 6000
     assert data["modifications_24h"] == 1
@@ -128,16 +128,16 @@ def test_nothing_is_set_where_nothing_is_up(run: Run) -> None:
 
 @pytest.mark.parametrize("loss", ["all", "torn"])
 def test_a_power_loss_says_what_was_lost_and_the_power_comes_back(
-    lab: Any, run: Run, layout: Path, loss: str
+    emulator: Any, run: Run, layout: Path, loss: str
 ) -> None:
     run("up", str(layout))
     refused = run("fault", "power-loss", code=2).stderr
     assert "pgstow emulate volatile on" in refused
     assert "data: volatile; 0 writes" in run("volatile", "on").stdout
-    kept = lab.mount("wal") / "kept"
+    kept = emulator.mount("wal") / "kept"
     kept.write_bytes(b"x" * MIB)
     subprocess.run(["sync", str(kept)], check=True)
-    write = ["dd", "if=/dev/urandom", f"of={lab.mount('wal')}/lost", "bs=4k", "oflag=direct"]
+    write = ["dd", "if=/dev/urandom", f"of={emulator.mount('wal')}/lost", "bs=4k", "oflag=direct"]
     # It goes on until the power fails: what a filesystem flushes by itself meanwhile is not all.
     with subprocess.Popen(write, stderr=subprocess.DEVNULL) as writing:
         while volume(run, "wal")["unflushed_writes"] < 16:
@@ -147,7 +147,7 @@ def test_a_power_loss_says_what_was_lost_and_the_power_comes_back(
     assert told.startswith("wal: lost ")
     assert "unflushed writes" in told
     with pytest.raises(OSError, match=r"Input/output error|Read-only"):
-        write_through(lab.mount("wal") / "new")
+        write_through(emulator.mount("wal") / "new")
     (fault,) = json.loads(run("fault", "list", "--json").stdout)
     assert (fault["fault"]["loss"], fault["state"], fault["volumes"]) == (loss, "active", ["wal"])
     assert fault["lost"][0]["lost_writes"] > 0
@@ -156,8 +156,8 @@ def test_a_power_loss_says_what_was_lost_and_the_power_comes_back(
     assert run("fault", "list").stdout == "No faults.\n"
 
 
-def test_faults_come_by_a_schedule_and_go(lab: Any, run: Run, layout: Path) -> None:
-    schedule = lab.root / "faults.toml"
+def test_faults_come_by_a_schedule_and_go(emulator: Any, run: Run, layout: Path) -> None:
+    schedule = emulator.root / "faults.toml"
     schedule.write_text(
         '[[faults]]\nkind = "error"\noperations = ["write"]\nvolumes = ["data"]\n'
         '[[faults]]\nat = "1h"\nfor = "5s"\nkind = "stall"\n'
@@ -166,13 +166,13 @@ def test_faults_come_by_a_schedule_and_go(lab: Any, run: Run, layout: Path) -> N
     run("up", str(layout))
     assert "in 1 h" in run("fault", "schedule", str(schedule)).stdout
     with pytest.raises(OSError, match="Input/output error"):
-        write_through(lab.mount("data") / "file")
-    (lab.mount("wal") / "file").write_bytes(b"x" * KIB)
+        write_through(emulator.mount("data") / "file")
+    (emulator.mount("wal") / "file").write_bytes(b"x" * KIB)
     states = [fault["state"] for fault in json.loads(run("fault", "list", "--json").stdout)]
     assert states == ["active", "waiting"]
     assert "there is no fault 99" in run("fault", "clear", "99", code=2).stderr
     assert "active" not in run("fault", "clear", "--remount").stdout
-    (lab.mount("data") / "file").write_bytes(b"x" * KIB)
+    (emulator.mount("data") / "file").write_bytes(b"x" * KIB)
 
 
 MISTAKES_OF_FAULT = [

@@ -25,20 +25,20 @@ BLOCK_BYTES = 4096
 class Volume:
     """One volume with a filesystem, mounted, of memory or of a file, and its server."""
 
-    def __init__(self, lab: Any, filesystem: str = "xfs", file: Path | None = None) -> None:
-        lab.want("data", volume={"filesystem": filesystem})
-        device = lab.up().volumes[0].loop_device
-        self.control = Control(lab.directory.control)
+    def __init__(self, emulator: Any, filesystem: str = "xfs", file: Path | None = None) -> None:
+        emulator.want("data", volume={"filesystem": filesystem})
+        device = emulator.up().volumes[0].loop_device
+        self.control = Control(emulator.directory.control)
         self.name = "data"
         self.filesystem = filesystem
-        self.mount = lab.mount("data")
+        self.mount = emulator.mount("data")
         if file is not None:
             self.name = "file"
-            self.mount = lab.mount("file")
+            self.mount = emulator.mount("file")
             self.mount.mkdir()
-            self.control.add(make_device(lab, "file"), FileBacking(path=str(file), keep=True))
+            self.control.add(make_device(emulator, "file"), FileBacking(path=str(file), keep=True))
             device = loops.attach(
-                lab.directory.mountpoint / "file", max_request_bytes=256 * KIB
+                emulator.directory.mountpoint / "file", max_request_bytes=256 * KIB
             ).device
             arguments = {"xfs": ["-q", "-f"], "ext4": ["-q", "-F"]}[filesystem]
             subprocess.run([f"mkfs.{filesystem}", *arguments, device], check=True, timeout=60)
@@ -68,9 +68,9 @@ class Volume:
         return self.control.fault(fault, [self.name], **when).id
 
 
-def make_device(lab: Any, name: str, size_bytes: int = 1 << 30) -> Any:
-    lab.want(name, volume={"size_bytes": size_bytes})
-    return lab.volumes.pop(name)[1]
+def make_device(emulator: Any, name: str, size_bytes: int = 1 << 30) -> Any:
+    emulator.want(name, volume={"size_bytes": size_bytes})
+    return emulator.volumes.pop(name)[1]
 
 
 def write(path: Path, content: bytes, *, sync: bool) -> None:
@@ -116,11 +116,11 @@ def sync_directory(path: Path) -> None:
 @pytest.mark.parametrize("filesystem", FILESYSTEMS)
 @pytest.mark.parametrize("loss", ["all", "subset", "reorder", "torn"])
 def test_after_a_power_cut_what_was_synced_is_there(
-    lab: Any, filesystem: str, loss: Any, backing: str
+    emulator: Any, filesystem: str, loss: Any, backing: str
 ) -> None:
-    volume = Volume(lab, filesystem, lab.root / "volume" if backing == "file" else None)
+    volume = Volume(emulator, filesystem, emulator.root / "volume" if backing == "file" else None)
     assert volume.status().backing.kind == backing
-    emulate.set_volatile(lab.state, True)
+    emulate.set_volatile(emulator.state, True)
     synced = os.urandom(3 * MIB)
     write(volume.mount / "synced", synced, sync=True)
     sync_directory(volume.mount)
@@ -151,15 +151,15 @@ def test_after_a_power_cut_what_was_synced_is_there(
     volume.unmount()
 
 
-def test_what_is_not_volatile_cannot_be_lost(lab: Any) -> None:
-    volume = Volume(lab)
+def test_what_is_not_volatile_cannot_be_lost(emulator: Any) -> None:
+    volume = Volume(emulator)
     with pytest.raises(HostError, match="switch volatile on first"):
         volume.control.fault(PowerLoss())
     assert volume.control.status().faults == ()
 
 
-def test_an_error_hits_its_range_and_its_operations(lab: Any) -> None:
-    volume = Volume(lab)
+def test_an_error_hits_its_range_and_its_operations(emulator: Any) -> None:
+    volume = Volume(emulator)
     number = volume.fault(Error(operations=("read",), offset=8 * MIB, length=MIB))
     read_directly(volume.device, 0)
     read_directly(volume.device, 9 * MIB)
@@ -169,16 +169,16 @@ def test_an_error_hits_its_range_and_its_operations(lab: Any) -> None:
     read_directly(volume.device, 8 * MIB + BLOCK_BYTES)
 
 
-def test_a_flush_that_fails_is_told_to_whoever_syncs(lab: Any) -> None:
-    volume = Volume(lab, "ext4")
-    emulate.set_volatile(lab.state, True)  # what has no cache is sent no flushes
+def test_a_flush_that_fails_is_told_to_whoever_syncs(emulator: Any) -> None:
+    volume = Volume(emulator, "ext4")
+    emulate.set_volatile(emulator.state, True)  # what has no cache is sent no flushes
     volume.fault(Error(operations=("flush",)))
     with pytest.raises(OSError, match=r"Input/output error|Read-only"):
         write(volume.mount / "file", b"x", sync=True)
 
 
-def test_a_full_volume_takes_nothing_new(lab: Any) -> None:
-    volume = Volume(lab, "ext4")
+def test_a_full_volume_takes_nothing_new(emulator: Any) -> None:
+    volume = Volume(emulator, "ext4")
     write(volume.mount / "old", b"x" * BLOCK_BYTES, sync=True)
     volume.fault(Full())
     with pytest.raises(OSError) as raised:
@@ -188,8 +188,8 @@ def test_a_full_volume_takes_nothing_new(lab: Any) -> None:
     assert (volume.mount / "old").read_bytes() == b"x" * BLOCK_BYTES
 
 
-def test_a_stall_holds_answers_back_for_its_time(lab: Any) -> None:
-    volume = Volume(lab)
+def test_a_stall_holds_answers_back_for_its_time(emulator: Any) -> None:
+    volume = Volume(emulator)
     volume.fault(Stall(), for_s=0.7)
     started = time.monotonic()
     read_directly(volume.device)
@@ -197,8 +197,8 @@ def test_a_stall_holds_answers_back_for_its_time(lab: Any) -> None:
     assert volume.control.status().faults == ()
 
 
-def test_a_stall_ends_with_the_server_and_leaves_nobody_waiting(lab: Any) -> None:
-    volume = Volume(lab)
+def test_a_stall_ends_with_the_server_and_leaves_nobody_waiting(emulator: Any) -> None:
+    volume = Volume(emulator)
     volume.unmount()
     volume.fault(Stall())
     done: list[bytes] = []
@@ -212,8 +212,8 @@ def test_a_stall_ends_with_the_server_and_leaves_nobody_waiting(lab: Any) -> Non
     assert [block[:4] for block in done] == [b"XFSB"]
 
 
-def test_a_slow_volume_is_slower_by_its_factor(lab: Any) -> None:
-    volume = Volume(lab)
+def test_a_slow_volume_is_slower_by_its_factor(emulator: Any) -> None:
+    volume = Volume(emulator)
     number = volume.fault(Slow(factor=100))
     started = time.monotonic()
     read_directly(volume.device)
@@ -221,8 +221,8 @@ def test_a_slow_volume_is_slower_by_its_factor(lab: Any) -> None:
     volume.control.clear(number)
 
 
-def test_a_device_that_disappears_comes_back_when_cleared(lab: Any) -> None:
-    volume = Volume(lab)
+def test_a_device_that_disappears_comes_back_when_cleared(emulator: Any) -> None:
+    volume = Volume(emulator)
     number = volume.fault(Disappear())
     with pytest.raises(OSError):
         read_directly(volume.device)
@@ -230,8 +230,8 @@ def test_a_device_that_disappears_comes_back_when_cleared(lab: Any) -> None:
     assert read_directly(volume.device)[:4] == b"XFSB"
 
 
-def test_a_schedule_is_several_faults_that_wait(lab: Any) -> None:
-    volume = Volume(lab)
+def test_a_schedule_is_several_faults_that_wait(emulator: Any) -> None:
+    volume = Volume(emulator)
     first = volume.fault(Disappear(), after_s=0.5, for_s=0.5)
     second = volume.fault(Stall(), after_s=600)
     waiting = volume.control.status().faults
@@ -250,8 +250,8 @@ def test_a_schedule_is_several_faults_that_wait(lab: Any) -> None:
     read_directly(volume.device)
 
 
-def test_a_fault_that_cannot_be_is_refused_in_one_line(lab: Any) -> None:
-    volume = Volume(lab)
+def test_a_fault_that_cannot_be_is_refused_in_one_line(emulator: Any) -> None:
+    volume = Volume(emulator)
     for fault, options, said in [
         (Slow(factor=-1), {}, "factor"),
         (PowerLoss(sector_bytes=100), {}, "512 or 4096"),
@@ -272,17 +272,17 @@ def blocks_bytes(path: Path) -> int:
 
 
 @pytest.mark.parametrize("filesystem", FILESYSTEMS)
-def test_a_file_can_be_larger_than_memory_and_is_thin(lab: Any, filesystem: str) -> None:
-    path = lab.root / "volume"
-    lab.want("data", volume={"filesystem": filesystem})
-    lab.up()
-    control = Control(lab.directory.control)
+def test_a_file_can_be_larger_than_memory_and_is_thin(emulator: Any, filesystem: str) -> None:
+    path = emulator.root / "volume"
+    emulator.want("data", volume={"filesystem": filesystem})
+    emulator.up()
+    control = Control(emulator.directory.control)
     size_bytes = 4 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    control.add(make_device(lab, "big", size_bytes), FileBacking(path=str(path)))
-    loop = loops.attach(lab.directory.mountpoint / "big", max_request_bytes=256 * KIB)
+    control.add(make_device(emulator, "big", size_bytes), FileBacking(path=str(path)))
+    loop = loops.attach(emulator.directory.mountpoint / "big", max_request_bytes=256 * KIB)
     options = {"xfs": ["-q", "-f"], "ext4": ["-q", "-F", "-E", "lazy_itable_init=1"]}[filesystem]
     subprocess.run([f"mkfs.{filesystem}", *options, loop.device], check=True, timeout=60)
-    mount = lab.mount("big")
+    mount = emulator.mount("big")
     mount.mkdir()
     subprocess.run(["mount", loop.device, str(mount)], check=True)
     made_bytes = blocks_bytes(path)
@@ -309,39 +309,39 @@ def test_a_file_can_be_larger_than_memory_and_is_thin(lab: Any, filesystem: str)
     assert not path.exists()
 
 
-def test_a_file_that_is_kept_is_there_for_the_next_server(lab: Any) -> None:
-    path = lab.root / "volume"
-    volume = Volume(lab, file=path)
+def test_a_file_that_is_kept_is_there_for_the_next_server(emulator: Any) -> None:
+    path = emulator.root / "volume"
+    volume = Volume(emulator, file=path)
     write(volume.mount / "file", b"kept", sync=False)
-    emulate.down(lab.state)
-    lab.up()
-    control = Control(lab.directory.control)
+    emulate.down(emulator.state)
+    emulator.up()
+    control = Control(emulator.directory.control)
     with pytest.raises(HostError, match="add it with keep"):
-        control.add(make_device(lab, "file"), FileBacking(path=str(path)))
-    control.add(make_device(lab, "file"), FileBacking(path=str(path), keep=True))
+        control.add(make_device(emulator, "file"), FileBacking(path=str(path)))
+    control.add(make_device(emulator, "file"), FileBacking(path=str(path), keep=True))
     volume.device = loops.attach(
-        lab.directory.mountpoint / "file", max_request_bytes=256 * KIB
+        emulator.directory.mountpoint / "file", max_request_bytes=256 * KIB
     ).device
     volume.mount_again()
     assert (volume.mount / "file").read_text() == "kept"
 
 
-def test_a_full_disk_under_a_file_is_no_space_left(lab: Any) -> None:
-    small, image = lab.root / "small", lab.root / "image"
+def test_a_full_disk_under_a_file_is_no_space_left(emulator: Any) -> None:
+    small, image = emulator.root / "small", emulator.root / "image"
     small.mkdir()
     with image.open("wb") as file:
         file.truncate(64 * MIB)
     subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
     subprocess.run(["mount", "-o", "loop", str(image), str(small)], check=True)
     try:
-        lab.want("data")
-        lab.up()
-        control = Control(lab.directory.control)
-        control.add(make_device(lab, "file"), FileBacking(path=str(small / "volume")))
-        file = lab.directory.mountpoint / "file"
+        emulator.want("data")
+        emulator.up()
+        control = Control(emulator.directory.control)
+        control.add(make_device(emulator, "file"), FileBacking(path=str(small / "volume")))
+        file = emulator.directory.mountpoint / "file"
         with pytest.raises(OSError, match="No space left"):
             write_directly(file, 2048)
         control.remove("file")
     finally:
-        emulate.down(lab.state)
+        emulate.down(emulator.state)
         subprocess.run(["umount", str(small)], check=True)

@@ -33,30 +33,30 @@ Refused = Callable[..., str]
 
 
 @pytest.fixture
-def layout(lab: Any) -> Path:
+def layout(emulator: Any) -> Path:
     """A layout's file, of one volume of 1 GiB."""
-    file: Path = lab.root / "layout.toml"
-    file.write_text(LAYOUT.format(root=lab.root))
+    file: Path = emulator.root / "layout.toml"
+    file.write_text(LAYOUT.format(root=emulator.root))
     return file
 
 
-def start(lab: Any, *arguments: str, inside: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+def start(emulator: Any, *arguments: str, inside: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [*inside, *PGSTOW, "emulate", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PGSTOW_EMULATOR": str(lab.state)},
+        env=os.environ | {"PGSTOW_EMULATOR": str(emulator.state)},
     )
 
 
 @pytest.fixture
-def refused(lab: Any, command: Any) -> Refused:
+def refused(emulator: Any, command: Any) -> Refused:
     """``refused("up", layout, code=2)``: the one line that the command says."""
 
     def refused(*arguments: object, code: int, inside: tuple[str, ...] = ()) -> str:
         if inside:
-            running = start(lab, *map(str, arguments), inside=inside)
+            running = start(emulator, *map(str, arguments), inside=inside)
             output, line = running.communicate(timeout=120)
             status = running.returncode
         else:
@@ -94,27 +94,27 @@ def change(layout: Path, old: str, new: str) -> Path:
     ],
 )
 def test_a_layout_that_cannot_be(
-    lab: Any, layout: Path, refused: Refused, old: str, new: str, says: str
+    emulator: Any, layout: Path, refused: Refused, old: str, new: str, says: str
 ) -> None:
     change(layout, old, new)
     assert says in refused("up", layout, code=2)
     assert says in refused("up", layout, "--dry-run", code=2)
-    assert lab.leftovers() == []
-    assert not lab.directory.state_file.exists()
+    assert emulator.leftovers() == []
+    assert not emulator.directory.state_file.exists()
 
 
 def test_a_size_over_memory_names_both_ways_out_and_thin_makes_it(
-    lab: Any, layout: Path, refused: Refused
+    emulator: Any, layout: Path, refused: Refused
 ) -> None:
     change(layout, '"1GiB"', '"200GiB"')
     line = refused("up", layout, code=2)
     assert "put them on disk with --backing file:DIRECTORY, or add --thin" in line
-    running = start(lab, "up", str(layout), "--thin")
+    running = start(emulator, "up", str(layout), "--thin")
     output, warnings = running.communicate(timeout=120)
     assert running.returncode == 0, warnings
     assert "200 GiB" in output
     assert "of which" in warnings
-    again = start(lab, "up", str(layout))  # what is up already is no reason to refuse
+    again = start(emulator, "up", str(layout))  # what is up already is no reason to refuse
     assert "Nothing to do" in again.communicate(timeout=120)[0]
 
 
@@ -145,25 +145,25 @@ NO_DEVICES = (
     ],
 )
 def test_a_machine_that_lacks_what_is_needed(
-    lab: Any, layout: Path, refused: Refused, inside: tuple[str, ...], says: list[str]
+    emulator: Any, layout: Path, refused: Refused, inside: tuple[str, ...], says: list[str]
 ) -> None:
     line = refused("up", layout, code=1, inside=inside)
     assert line.startswith("pgstow: volumes cannot be emulated here: ")
     for part in says:
         assert part in line
-    assert not lab.state.exists()
+    assert not emulator.state.exists()
 
 
-def test_a_dry_run_says_what_the_machine_lacks(lab: Any, layout: Path) -> None:
-    running = start(lab, "up", str(layout), "--dry-run", inside=NO_DEVICES)
+def test_a_dry_run_says_what_the_machine_lacks(emulator: Any, layout: Path) -> None:
+    running = start(emulator, "up", str(layout), "--dry-run", inside=NO_DEVICES)
     output, warnings = running.communicate(timeout=60)
     assert running.returncode == 0
     assert "add data: 1 GiB" in output
     assert "/dev/fuse does not exist; load it: modprobe fuse" in warnings
 
 
-def test_a_mount_point_in_use(lab: Any, layout: Path, refused: Refused) -> None:
-    mount = lab.mount("data")
+def test_a_mount_point_in_use(emulator: Any, layout: Path, refused: Refused) -> None:
+    mount = emulator.mount("data")
     mount.mkdir(parents=True)
     (mount / "precious").touch()
     assert "is not empty; empty it, or choose another" in refused("up", layout, code=2)
@@ -174,50 +174,54 @@ def test_a_mount_point_in_use(lab: Any, layout: Path, refused: Refused) -> None:
         assert "has none mounted on it already; unmount it, or choose another mount" in line
     finally:
         subprocess.run(["umount", str(mount)], check=True)
-    assert not lab.directory.state_file.exists()
+    assert not emulator.directory.state_file.exists()
 
 
-def test_a_second_up_with_another_state_directory(lab: Any, layout: Path, refused: Refused) -> None:
-    lab.want("data")
-    lab.up()
-    line = refused("up", layout, "--state-dir", lab.root / "other", code=2)
-    assert f"has a volume of the emulator in {lab.state} mounted on it already" in line
-    assert f"run pgstow emulate down --state-dir {lab.state}, or choose another mount" in line
-    assert [path.name for path in (lab.root / "other").iterdir()] == ["lock"]
+def test_a_second_up_with_another_state_directory(
+    emulator: Any, layout: Path, refused: Refused
+) -> None:
+    emulator.want("data")
+    emulator.up()
+    line = refused("up", layout, "--state-dir", emulator.root / "other", code=2)
+    assert f"has a volume of the emulator in {emulator.state} mounted on it already" in line
+    assert f"run pgstow emulate down --state-dir {emulator.state}, or choose another mount" in line
+    assert [path.name for path in (emulator.root / "other").iterdir()] == ["lock"]
 
 
-def test_btrfs_beside_an_emulator_that_has_ended(lab: Any, layout: Path, refused: Refused) -> None:
-    lab.want("data")
-    lab.up()
-    lab.kill_server()
-    other = LAYOUT.format(root=lab.root / "other")
-    (lab.root / "other.toml").write_text(
+def test_btrfs_beside_an_emulator_that_has_ended(
+    emulator: Any, layout: Path, refused: Refused
+) -> None:
+    emulator.want("data")
+    emulator.up()
+    emulator.kill_server()
+    other = LAYOUT.format(root=emulator.root / "other")
+    (emulator.root / "other.toml").write_text(
         other.replace('type = "gp3"', 'type = "gp3"\nfilesystem = "btrfs"')
     )
-    state = lab.root / "other/state"
-    line = refused("up", lab.root / "other.toml", "--state-dir", state, code=1)
+    state = emulator.root / "other/state"
+    line = refused("up", emulator.root / "other.toml", "--state-dir", state, code=1)
     emulate.down(state)
-    assert f"an emulator in {lab.state} that has ended" in line
-    assert f"run pgstow emulate down --state-dir {lab.state}" in line
+    assert f"an emulator in {emulator.state} that has ended" in line
+    assert f"run pgstow emulate down --state-dir {emulator.state}" in line
 
 
-def test_a_second_up_at_the_same_time_finds_all_done(lab: Any, layout: Path) -> None:
-    both = [start(lab, "up", str(layout)) for _ in range(2)]
+def test_a_second_up_at_the_same_time_finds_all_done(emulator: Any, layout: Path) -> None:
+    both = [start(emulator, "up", str(layout)) for _ in range(2)]
     outputs = [running.communicate(timeout=120)[0] for running in both]
     assert [running.returncode for running in both] == [0, 0]
     assert sum("Nothing to do" in output for output in outputs) == 1
 
 
 def test_an_up_that_is_locked_out_says_so(
-    lab: Any, layout: Path, monkeypatch: pytest.MonkeyPatch
+    emulator: Any, layout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgstow.emulate.state._LOCK_PATIENCE_S", 0.1)
-    lab.state.mkdir()
-    with lab.directory.lock_file.open("w") as other:
+    emulator.state.mkdir()
+    with emulator.directory.lock_file.open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        lab.want("data")
+        emulator.want("data")
         with pytest.raises(HostError, match=r"is at work in .*; wait until it has ended"):
-            lab.up()
+            emulator.up()
 
 
 @pytest.mark.parametrize(
@@ -229,19 +233,19 @@ def test_an_up_that_is_locked_out_says_so(
     ],
 )
 def test_a_state_that_cannot_be_read(
-    lab: Any, layout: Path, refused: Refused, content: str, says: str
+    emulator: Any, layout: Path, refused: Refused, content: str, says: str
 ) -> None:
-    lab.want("data")
-    lab.up()
-    lab.directory.state_file.write_text(content)
+    emulator.want("data")
+    emulator.up()
+    emulator.directory.state_file.write_text(content)
     for command in (["up", layout], ["status"], ["set", "data", "--iops", "4000"]):
         assert says in refused(*command, code=1)
-    running = start(lab, "down")
+    running = start(emulator, "down")
     _, warnings = running.communicate(timeout=60)
     assert running.returncode == 0
     assert says.split(";")[0] in warnings
-    assert lab.leftovers() == []
-    assert lab.up().volumes[0].is_mounted
+    assert emulator.leftovers() == []
+    assert emulator.up().volumes[0].is_mounted
 
 
 @dataclass
@@ -253,64 +257,66 @@ class LaterStatus:
 
 
 def test_a_server_of_another_version_is_named_and_taken_down(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
+    emulator: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.want("data")
-    lab.up()
-    (lab.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
+    emulator.want("data")
+    emulator.up()
+    (emulator.mount("data") / "dirty").write_bytes(b"x" * 1_000_000)
     monkeypatch.setattr("pgstow.emulate.control.ServerStatus", LaterStatus)
-    for act in (lambda: emulate.read_status(lab.state), lab.up, lab.plan):
+    for act in (lambda: emulate.read_status(emulator.state), emulator.up, emulator.plan):
         with pytest.raises(HostError, match=r"is of another version of pgstow; end it with pgstow"):
             act()
-    emulate.down(lab.state)
-    assert lab.leftovers() == []
+    emulate.down(emulator.state)
+    assert emulator.leftovers() == []
 
 
-def test_a_state_of_another_boot_is_cleared_up(lab: Any, layout: Path) -> None:
+def test_a_state_of_another_boot_is_cleared_up(emulator: Any, layout: Path) -> None:
     """After a reboot the record is all there is: no server, mounts or loop devices."""
-    lab.want("data")
-    lab.up()
-    record = {path: path.read_bytes() for path in lab.state.iterdir() if path.is_file()}
-    boot = lab.server().boot_id.encode()
-    emulate.down(lab.state)
+    emulator.want("data")
+    emulator.up()
+    record = {path: path.read_bytes() for path in emulator.state.iterdir() if path.is_file()}
+    boot = emulator.server().boot_id.encode()
+    emulate.down(emulator.state)
     for path, content in record.items():
         path.write_bytes(content.replace(boot, b"an earlier boot"))
-    assert "server has ended" in start(lab, "status").communicate(timeout=60)[1]
-    assert lab.plan()[:2] == ["clear", "start server"]
-    assert lab.up().volumes[0].is_mounted
-    emulate.down(lab.state)
+    assert "server has ended" in start(emulator, "status").communicate(timeout=60)[1]
+    assert emulator.plan()[:2] == ["clear", "start server"]
+    assert emulator.up().volumes[0].is_mounted
+    emulate.down(emulator.state)
     for path, content in record.items():
         path.write_bytes(content.replace(boot, b"an earlier boot"))
-    emulate.down(lab.state)
-    assert list(lab.state.iterdir()) == []
+    emulate.down(emulator.state)
+    assert list(emulator.state.iterdir()) == []
 
 
-def test_a_port_in_use_for_metrics(lab: Any, layout: Path, refused: Refused) -> None:
+def test_a_port_in_use_for_metrics(emulator: Any, layout: Path, refused: Refused) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         line = refused("up", layout, "--metrics", port, code=2)
         assert f"port {port} of 127.0.0.1 cannot be had for metrics: Address already in use" in line
         assert "choose another, or 0 for any" in line
-    assert not lab.directory.state_file.exists()
-    lab.want("data")
-    status = lab.up(metrics_port=0)
+    assert not emulator.directory.state_file.exists()
+    emulator.want("data")
+    status = emulator.up(metrics_port=0)
     line = refused("up", layout, "--metrics", port, code=2)
     assert f"runs with metrics on port {status.metrics_port}" in line
-    assert lab.up(metrics_port=0).metrics_port == status.metrics_port
+    assert emulator.up(metrics_port=0).metrics_port == status.metrics_port
 
 
-def test_directories_for_files_that_will_not_do(lab: Any, layout: Path, refused: Refused) -> None:
-    missing = lab.root / "missing"
+def test_directories_for_files_that_will_not_do(
+    emulator: Any, layout: Path, refused: Refused
+) -> None:
+    missing = emulator.root / "missing"
     line = refused("up", layout, "--backing", f"file:{missing}", code=2)
     assert f"directory {missing} for the volumes' files does not exist; make it: mkdir -p" in line
-    file = lab.root / "file"
+    file = emulator.root / "file"
     file.touch()
     assert "is not a directory" in refused("up", layout, "--backing", f"file:{file}", code=2)
-    own = lab.mount("data") / "files"
-    line = refused("up", layout, "--backing", f"file:{lab.root}/mnt/data", code=2)
+    own = emulator.mount("data") / "files"
+    line = refused("up", layout, "--backing", f"file:{emulator.root}/mnt/data", code=2)
     assert "does not exist" in line
-    lab.mount("data").mkdir(parents=True)
-    line = refused("up", layout, "--backing", f"file:{lab.mount('data')}", code=2)
+    emulator.mount("data").mkdir(parents=True)
+    line = refused("up", layout, "--backing", f"file:{emulator.mount('data')}", code=2)
     assert "is on volume data itself; name one on a disk of the machine" in line
     assert not own.exists()
     for backing in ("disk", "file:", "files:/tmp"):
@@ -321,17 +327,17 @@ def test_directories_for_files_that_will_not_do(lab: Any, layout: Path, refused:
 
 
 def test_a_directory_on_another_volume_of_the_emulator(
-    lab: Any, layout: Path, refused: Refused
+    emulator: Any, layout: Path, refused: Refused
 ) -> None:
-    lab.want("wal")
-    lab.up()
-    line = refused("up", layout, "--backing", f"file:{lab.mount('wal')}", code=2)
+    emulator.want("wal")
+    emulator.up()
+    line = refused("up", layout, "--backing", f"file:{emulator.mount('wal')}", code=2)
     assert "is on an emulated volume itself; name one on a disk of the machine" in line
-    assert list(lab.mount("wal").iterdir()) == []
+    assert list(emulator.mount("wal").iterdir()) == []
 
 
-def test_a_full_disk_and_a_file_from_before(lab: Any, layout: Path, refused: Refused) -> None:
-    disk = lab.root / "disk"
+def test_a_full_disk_and_a_file_from_before(emulator: Any, layout: Path, refused: Refused) -> None:
+    disk = emulator.root / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", str(disk)], check=True)
     try:
@@ -351,17 +357,17 @@ def test_a_full_disk_and_a_file_from_before(lab: Any, layout: Path, refused: Ref
 
 
 def test_a_mount_inside_a_data_directory_or_on_another_volume_is_refused(
-    lab: Any, tmp_path: Path
+    emulator: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "PG_VERSION").write_text("18\n")
-    lab.want("data", volume={"mount": str(tmp_path / "base" / "new")})
+    emulator.want("data", volume={"mount": str(tmp_path / "base" / "new")})
     with pytest.raises(UserError, match="inside PostgreSQL's data directory"):
-        lab.up()
+        emulator.up()
     assert not (tmp_path / "base").exists()
-    lab.want("data", volume={"mount": str(lab.mount("data"))})
-    lab.up()
-    lab.volumes.clear()
-    lab.want("wal", volume={"mount": str(lab.mount("data") / "wal")})
+    emulator.want("data", volume={"mount": str(emulator.mount("data"))})
+    emulator.up()
+    emulator.volumes.clear()
+    emulator.want("wal", volume={"mount": str(emulator.mount("data") / "wal")})
     with pytest.raises(UserError, match="is on the emulated volume at"):
-        lab.up()
-    assert list(lab.mount("data").iterdir()) == []
+        emulator.up()
+    assert list(emulator.mount("data").iterdir()) == []

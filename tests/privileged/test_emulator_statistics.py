@@ -37,15 +37,15 @@ def busy(fio: Fio, mount: Path, seconds: float, **options: Any) -> Iterator[None
         load.result()
 
 
-def prepare(lab: Any, name: str) -> Path:
+def prepare(emulator: Any, name: str) -> Path:
     """Write fio's file while the limits are off."""
-    emulate.set_limits(lab.state, False)
-    with (lab.mount(name) / "fio.dat").open("wb") as file:
+    emulate.set_limits(emulator.state, False)
+    with (emulator.mount(name) / "fio.dat").open("wb") as file:
         for _ in range(128):
             file.write(os.urandom(MIB))
         os.fsync(file.fileno())
-    emulate.set_limits(lab.state, True)
-    return lab.mount(name)
+    emulate.set_limits(emulator.state, True)
+    return emulator.mount(name)
 
 
 def interval(state: Path, seconds: float) -> dict[str, VolumeMetrics]:
@@ -54,21 +54,21 @@ def interval(state: Path, seconds: float) -> dict[str, VolumeMetrics]:
     return {volume.name: volume for volume in metrics}
 
 
-def test_what_a_loop_device_did_before_is_not_late(lab: Any, fio: Fio) -> None:
-    lab.want("data")
-    lab.up()
-    fio(prepare(lab, "data"), seconds=2.0, bs="8k", ramp_time=0, rw="randread", iodepth=32)
-    emulate.down(lab.state)
-    lab.up()
-    (volume,) = emulate.read_status(lab.state).volumes
+def test_what_a_loop_device_did_before_is_not_late(emulator: Any, fio: Fio) -> None:
+    emulator.want("data")
+    emulator.up()
+    fio(prepare(emulator, "data"), seconds=2.0, bs="8k", ramp_time=0, rw="randread", iodepth=32)
+    emulate.down(emulator.state)
+    emulator.up()
+    (volume,) = emulate.read_status(emulator.state).volumes
     assert volume.late_us_mean is not None
     assert volume.late_us_mean < 20_000  # each of 32 at once waited for some 10 ms, before
 
 
-def test_requests_and_bytes_are_counted(lab: Any) -> None:
-    lab.want("data")
-    device = Path(lab.up().volumes[0].loop_device)
-    before = watch.read_statistics(lab.state).volumes[0]
+def test_requests_and_bytes_are_counted(emulator: Any) -> None:
+    emulator.want("data")
+    device = Path(emulator.up().volumes[0].loop_device)
+    before = watch.read_statistics(emulator.state).volumes[0]
     descriptor = os.open(device, os.O_RDWR | os.O_DIRECT)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         with mmap.mmap(-1, BLOCK) as buffer:
@@ -77,7 +77,7 @@ def test_requests_and_bytes_are_counted(lab: Any) -> None:
             for block in range(5):
                 os.pwritev(descriptor, [buffer], block * 512 * BLOCK + 256 * MIB)
         os.fsync(file.fileno())
-    after = watch.read_statistics(lab.state).volumes[0]
+    after = watch.read_statistics(emulator.state).volumes[0]
     assert after.reads - before.reads == 10
     assert after.read_bytes - before.read_bytes == 10 * BLOCK
     assert after.writes - before.writes == 5
@@ -89,55 +89,55 @@ def test_requests_and_bytes_are_counted(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
-def test_only_what_has_a_volatile_cache_is_sent_flushes(lab: Any, filesystem: str) -> None:
-    lab.want("none", volume={"filesystem": filesystem})
-    lab.want("some", volume={"filesystem": filesystem})
-    volume, device = lab.volumes["some"]
-    lab.volumes["some"] = volume, replace(device, has_volatile_cache=True)
-    lab.up()
+def test_only_what_has_a_volatile_cache_is_sent_flushes(emulator: Any, filesystem: str) -> None:
+    emulator.want("none", volume={"filesystem": filesystem})
+    emulator.want("some", volume={"filesystem": filesystem})
+    volume, device = emulator.volumes["some"]
+    emulator.volumes["some"] = volume, replace(device, has_volatile_cache=True)
+    emulator.up()
 
     def flushes(name: str) -> int:
-        before = watch.read_statistics(lab.state).find(name)
-        with (lab.mount(name) / "synced").open("wb") as file:
+        before = watch.read_statistics(emulator.state).find(name)
+        with (emulator.mount(name) / "synced").open("wb") as file:
             for _ in range(20):
                 file.write(b"x" * BLOCK)
                 file.flush()
                 os.fdatasync(file.fileno())
-        after = watch.read_statistics(lab.state).find(name)
+        after = watch.read_statistics(emulator.state).find(name)
         assert after.writes - before.writes >= 20
         return int(after.flushes - before.flushes)
 
     assert flushes("none") == 0
     assert flushes("some") >= 20
-    emulate.set_volatile(lab.state, True)
+    emulate.set_volatile(emulator.state, True)
     assert flushes("none") >= 20
-    emulate.set_volatile(lab.state, False)
+    emulate.set_volatile(emulator.state, False)
     assert flushes("none") == 0
     assert flushes("some") >= 20
     if filesystem == "xfs":  # ext4 asks for a privilege to grow
-        lab.want("none", volume={"filesystem": filesystem, "size_bytes": 2 * GIB})
-        lab.up()
+        emulator.want("none", volume={"filesystem": filesystem, "size_bytes": 2 * GIB})
+        emulator.up()
         assert flushes("none") == 0
 
 
-def test_a_loop_device_is_left_with_flushes_for_its_next_user(lab: Any) -> None:
+def test_a_loop_device_is_left_with_flushes_for_its_next_user(emulator: Any) -> None:
     """The kernel keeps the switch with the device's number, whatever file is behind it next."""
-    lab.want("data")
-    loop = Path("/sys/block", Path(lab.up().volumes[0].loop_device).name)
+    emulator.want("data")
+    loop = Path("/sys/block", Path(emulator.up().volumes[0].loop_device).name)
     assert (loop / "queue/write_cache").read_text() == "write through\n"
-    emulate.down(lab.state)
+    emulate.down(emulator.state)
     assert (loop / "queue/write_cache").read_text() == "write back\n"
 
 
 @pytest.mark.alone
-def test_a_check_is_one_beyond_a_limit_and_zero_within(lab: Any, fio: Fio) -> None:
-    lab.want("data", iops=1000.0)
-    lab.want("idle", iops=1000.0)
-    lab.up()
-    mount = prepare(lab, "data")
+def test_a_check_is_one_beyond_a_limit_and_zero_within(emulator: Any, fio: Fio) -> None:
+    emulator.want("data", iops=1000.0)
+    emulator.want("idle", iops=1000.0)
+    emulator.up()
+    mount = prepare(emulator, "data")
     with busy(fio, mount, 3, rw="randread", iodepth=16):
         time.sleep(0.5)
-        found = interval(lab.state, 1.5)
+        found = interval(emulator.state, 1.5)
     metrics = found["data"].metrics
     assert metrics["VolumeIOPSExceededCheck"] == 1
     assert metrics["VolumeThroughputExceededCheck"] == 0
@@ -149,56 +149,56 @@ def test_a_check_is_one_beyond_a_limit_and_zero_within(lab: Any, fio: Fio) -> No
     assert idle["VolumeIOPSExceededCheck"] == 0
     with busy(fio, mount, 3, rw="randread", iodepth=1, rate_iops=100):
         time.sleep(0.5)
-        within = interval(lab.state, 1.5)["data"].metrics
+        within = interval(emulator.state, 1.5)["data"].metrics
     assert within["VolumeIOPSExceededCheck"] == 0
     assert within["VolumeAvgIOPS"] > 10
 
 
 @pytest.mark.alone
-def test_the_hosts_limit_is_told_from_the_volumes(lab: Any, fio: Fio) -> None:
-    lab.want("data", iops=5000.0)
-    lab.cap = HostCap(1000.0, None)
-    lab.up()
-    mount = prepare(lab, "data")
+def test_the_hosts_limit_is_told_from_the_volumes(emulator: Any, fio: Fio) -> None:
+    emulator.want("data", iops=5000.0)
+    emulator.cap = HostCap(1000.0, None)
+    emulator.up()
+    mount = prepare(emulator, "data")
     with busy(fio, mount, 3, rw="randread", iodepth=16):
         time.sleep(0.5)
-        metrics = interval(lab.state, 1.5)["data"].metrics
+        metrics = interval(emulator.state, 1.5)["data"].metrics
     assert metrics["InstanceEBSIOPSExceededCheck"] == 1
     assert metrics["VolumeIOPSExceededCheck"] == 0
 
 
-def test_prometheus_is_served_while_the_server_lives(lab: Any) -> None:
-    lab.want("data")
-    port = lab.up(metrics_port=0).metrics_port
+def test_prometheus_is_served_while_the_server_lives(emulator: Any) -> None:
+    emulator.want("data")
+    port = emulator.up(metrics_port=0).metrics_port
     assert port
     url = f"http://127.0.0.1:{port}/metrics"
     with urllib.request.urlopen(url) as answer:
         families = {one.name for one in text_string_to_metric_families(answer.read().decode())}
     assert {"pgstow_volume_read_ops", "pgstow_volume_write_latency_seconds"} <= families
-    assert lab.up(metrics_port=0).metrics_port == port
+    assert emulator.up(metrics_port=0).metrics_port == port
     with pytest.raises(UserError, match=f"metrics on port {port}"):
-        lab.up(metrics_port=port + 1 if port < 65535 else 1)
+        emulator.up(metrics_port=port + 1 if port < 65535 else 1)
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("depth", [1, 32])
 def test_a_recording_run_again_in_virtual_time_takes_as_long(
-    lab: Any, fio: Fio, tmp_path: Path, depth: int
+    emulator: Any, fio: Fio, tmp_path: Path, depth: int
 ) -> None:
-    lab.want("data", iops=3000.0)
-    lab.up()
-    mount = prepare(lab, "data")
+    emulator.want("data", iops=3000.0)
+    emulator.up()
+    mount = prepare(emulator, "data")
     trace = tmp_path / "trace.csv"
-    watch.start_recording(lab.state, trace)
+    watch.start_recording(emulator.state, trace)
     with pytest.raises(HostError, match="under way"):
-        watch.start_recording(lab.state, tmp_path / "other.csv")
+        watch.start_recording(emulator.state, tmp_path / "other.csv")
     fio(mount, seconds=4, ramp_time=0, rw="randrw", rwmixread=70, bs="8k", iodepth=depth)
-    recorded = watch.stop_recording(lab.state)
+    recorded = watch.stop_recording(emulator.state)
     assert recorded.path == trace
     assert recorded.dropped == 0
     assert len(trace.read_text().splitlines()) == recorded.records + 1
     about = read_recording(trace)
-    assert about.compensation == asdict(Control(lab.directory.control).status().compensation)
+    assert about.compensation == asdict(Control(emulator.directory.control).status().compensation)
     result = replay(
         trace,
         about.initial_devices(),
@@ -214,23 +214,23 @@ def test_a_recording_run_again_in_virtual_time_takes_as_long(
         assert again.p50_us == pytest.approx(before.p50_us, rel=0.15)
 
 
-def test_what_this_machine_cannot_answer_is_said_beforehand(lab: Any) -> None:
-    lab.want("data", iops=10_000_000.0)
-    status = lab.up(calibrate=True)
+def test_what_this_machine_cannot_answer_is_said_beforehand(emulator: Any) -> None:
+    emulator.want("data", iops=10_000_000.0)
+    status = emulator.up(calibrate=True)
     (warning,) = [one for one in status.warnings if one.code == "beyond-this-machine"]
     assert "10,000,000 IOPS" in warning.message
-    reachable = lab.directory.read().reachable_iops
+    reachable = emulator.directory.read().reachable_iops
     assert 1000 < reachable < 1_000_000
-    lab.want("data", iops=100.0)
-    assert "beyond-this-machine" not in [one.code for one in lab.up().warnings]
+    emulator.want("data", iops=100.0)
+    assert "beyond-this-machine" not in [one.code for one in emulator.up().warnings]
 
 
-def test_beyond_the_machine_the_emulator_says_that_it_is_the_limit(lab: Any, fio: Fio) -> None:
-    lab.want("data", latency=Latency(1, 1, 1, 1))
-    lab.up()
-    mount = prepare(lab, "data")
+def test_beyond_the_machine_the_emulator_says_that_it_is_the_limit(emulator: Any, fio: Fio) -> None:
+    emulator.want("data", latency=Latency(1, 1, 1, 1))
+    emulator.up()
+    mount = prepare(emulator, "data")
     with busy(fio, mount, 4, rw="randread", iodepth=256, numjobs=2):
         time.sleep(1)
-        found = interval(lab.state, 2)["data"]
+        found = interval(emulator.state, 2)["data"]
     assert found.is_limited_by_emulator, found
     assert found.late_us is not None

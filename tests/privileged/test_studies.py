@@ -41,24 +41,24 @@ def _those_of_each_run() -> list[Any]:
 
 
 @pytest.mark.parametrize("name", experiment_names())
-def test_an_experiments_volumes_come_up(name: str, lab: Any) -> None:
+def test_an_experiments_volumes_come_up(name: str, emulator: Any) -> None:
     said = json.loads(pgstow("bench", "run", name, "--profile", "ci", "--dry-run", "--json"))
     experiment = read_experiment(name, "ci")
     assert len(said["experiment"]["treatments"]) == len(experiment.treatments)
     rules = catalog.load()
     for layout in dict.fromkeys(one.layout for one in experiment.treatments):
         assert layout is not None
-        lab.cap = rules.host_cap(layout.host)
-        lab.volumes = {
+        emulator.cap = rules.host_cap(layout.host)
+        emulator.volumes = {
             volume.name: (
-                replace(volume, mount=str(lab.mount(volume.name))),
+                replace(volume, mount=str(emulator.mount(volume.name))),
                 rules.device(volume, layout.host),
             )
             for volume in layout.volumes
         }
-        assert len(lab.up().volumes) == len(layout.volumes)
-        assert all(lab.mount(volume.name).is_mount() for volume in layout.volumes)
-        emulate.down(lab.state)
+        assert len(emulator.up().volumes) == len(layout.volumes)
+        assert all(emulator.mount(volume.name).is_mount() for volume in layout.volumes)
+        emulate.down(emulator.state)
 
 
 @pytest.mark.parametrize("name", _those_of_each_run())

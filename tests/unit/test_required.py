@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
-INI = "[pytest]\nmarkers =\n  server: x\n  lab: x\n  browser: x\n  nightly: x\n"
+INI = "[pytest]\nmarkers =\n  server: x\n  privileged: x\n  browser: x\n  nightly: x\n"
 TESTS = """
 import pytest
 
-@pytest.mark.lab
+@pytest.mark.privileged
 def test_marked():
     pytest.skip("no FUSE here")
 
-@pytest.mark.lab
+@pytest.mark.privileged
 @pytest.mark.skipif(True, reason="not on Tuesdays")
 def test_by_condition():
     pass
 
-@pytest.mark.lab
+@pytest.mark.privileged
 @pytest.mark.xfail
 def test_expected_failure():
     assert False
@@ -54,25 +54,25 @@ def test_skips_are_skips_where_not_required(tmp_path: Path, required: str) -> No
 
 
 def test_skips_fail_where_required(tmp_path: Path) -> None:
-    done = run(tmp_path, "lab")
+    done = run(tmp_path, "privileged")
     assert done.returncode == 1
     assert "1 failed, 1 skipped, 1 xfailed, 1 error" in done.stdout
-    assert "PGSTOW_REQUIRE has lab, but: Skipped: no FUSE here" in done.stdout
+    assert "PGSTOW_REQUIRE has privileged, but: Skipped: no FUSE here" in done.stdout
 
 
 def test_a_module_that_skips_itself_fails_where_required(tmp_path: Path) -> None:
-    (tmp_path / "lab").mkdir()
-    (tmp_path / "lab/test_module.py").write_text(
+    (tmp_path / "privileged").mkdir()
+    (tmp_path / "privileged/test_module.py").write_text(
         "import pytest\npytest.skip('no module', allow_module_level=True)\n"
     )
     assert run(tmp_path, "").returncode == 0
-    done = run(tmp_path, "lab")
+    done = run(tmp_path, "privileged")
     assert "no module" in done.stdout
     assert "1 error" in done.stdout
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
-    assert run(tmp_path, "labs").returncode == 4
+    assert run(tmp_path, "privilegeds").returncode == 4
 
 
 CHILD = """

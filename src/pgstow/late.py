@@ -10,12 +10,12 @@ from importlib import import_module
 
 def reader(package: str, parts: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
     """A package's ``__getattr__``: ``parts`` has the names of each module that others may use."""
-    places = {name: part for part, names in parts.items() for name in names}
+    module_of = {name: part for part, names in parts.items() for name in names}
 
     def read(name: str) -> object:
-        if name not in places:
+        if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found: object = getattr(import_module(f"{package}.{places[name]}"), name)
+        found: object = getattr(import_module(f"{package}.{module_of[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -193,7 +193,7 @@ class LayoutTable(_Strict):
     tablespaces: dict[str, TablespaceTable] = {}
 
     def layout(self) -> Layout:
-        """The file as the model's value; pg_wal lies with the data where nothing else is said."""
+        """The file as the model's value; pg_wal is with the data unless it names another volume."""
         return Layout(
             host=self.host.host(),
             volumes=tuple(table.volume(name) for name, table in self.volumes.items()),
@@ -242,7 +242,7 @@ def parse_volumes(text: str, source: str, *, directory: Path | None = None) -> L
 def parse_layout(text: str, source: str, *, directory: Path | None = None) -> Layout:
     """Read a layout from the text of a file; ``source`` names it in errors.
 
-    ``directory`` is where files lie that it names.
+    ``directory`` is where the files that it names are.
     """
     return _layout(parse_tables(text, source, LayoutError), source, directory)
 

@@ -43,8 +43,8 @@ def parse_tables(text: str, source: str, error: type[UserError] = UserError) -> 
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
         message = str(wrong)
-        place = re.search(r"^(.*) \(at (.*)\)$", message, flags=re.DOTALL)
-        wrong_at = f"{place[2]}: {place[1]}" if place else message
+        key_path = re.search(r"^(.*) \(at (.*)\)$", message, flags=re.DOTALL)
+        wrong_at = f"{key_path[2]}: {key_path[1]}" if key_path else message
         raise error(f"{source}: {wrong_at}", "correct the TOML") from None
     except RecursionError:
         raise error(f"{source}: {_TOO_DEEP}", "correct the TOML") from None
@@ -58,13 +58,13 @@ def parse_tables(text: str, source: str, error: type[UserError] = UserError) -> 
 
 
 _DEEPEST = 30  # tables and lists in one another
-_TOO_DEEP = f"lies more than {_DEEPEST} tables and lists deep"
+_TOO_DEEP = f"is more than {_DEEPEST} tables and lists deep"
 _TOO_LARGE = "a number has more digits than TOML allows (64 bits)"
 
 
-def _problem(place: KeyPath, value: object) -> str | None:
+def _problem(key_path: KeyPath, value: object) -> str | None:
     """What no key of any file may hold, whatever it means."""
-    if len(place) > _DEEPEST:
+    if len(key_path) > _DEEPEST:
         return _TOO_DEEP
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return _TOO_LARGE
@@ -77,16 +77,16 @@ def _values(tables: dict[str, Any]) -> Iterator[tuple[KeyPath, object]]:
     """Every key and value below, without recursion; not below what is too deep already."""
     waiting: list[tuple[KeyPath, Any]] = [((), tables)]
     while waiting:
-        place, value = waiting.pop()
-        yield place, value
-        if len(place) > _DEEPEST:
+        key_path, value = waiting.pop()
+        yield key_path, value
+        if len(key_path) > _DEEPEST:
             continue
         if isinstance(value, dict):
             for key, inner in value.items():
-                yield (*place, key), key
-                waiting.append(((*place, key), inner))
+                yield (*key_path, key), key
+                waiting.append(((*key_path, key), inner))
         elif isinstance(value, list):
-            waiting += (((*place, number), inner) for number, inner in enumerate(value))
+            waiting += (((*key_path, number), inner) for number, inner in enumerate(value))
 
 
 def first_mistake(error: ValidationError) -> tuple[ErrorDetails, str]:
@@ -100,11 +100,11 @@ def first_mistake(error: ValidationError) -> tuple[ErrorDetails, str]:
 
 def explain(mistake: ErrorDetails, root: type[BaseModel], document: str) -> tuple[str, str]:
     """What is wrong with one key of the file that ``root`` describes, and what to write."""
-    place = mistake["loc"]
-    key = dotted(place)
+    key_path = mistake["loc"]
+    key = dotted(key_path)
     if mistake["type"] == "extra_forbidden":
-        known = keys_at(root, place[:-1])
-        return f"{key}: unknown key", did_you_mean(str(place[-1]), known)
+        known = keys_at(root, key_path[:-1])
+        return f"{key}: unknown key", did_you_mean(str(key_path[-1]), known)
     if mistake["type"] == "missing":
         return f"{key}: is missing", f"see {document}"
     if mistake["type"] == "too_short":
@@ -135,10 +135,10 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def dotted(place: KeyPath) -> str:
+def dotted(key_path: KeyPath) -> str:
     """A key as TOML writes it, list positions in brackets."""
     text = ""
-    for part in place:
+    for part in key_path:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
@@ -156,10 +156,10 @@ def quoted_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def keys_at(root: type[BaseModel], place: KeyPath) -> list[str]:
+def keys_at(root: type[BaseModel], key_path: KeyPath) -> list[str]:
     """The keys that a table of the file may have; none where any will do."""
     kind: Any = root
-    for part in place:
+    for part in key_path:
         kind = _inside(kind, part)
     return sorted(kind.model_fields) if _is_table(kind) else []
 

@@ -1,4 +1,4 @@
-"""What lies beside a recorded trace: the devices it was recorded on, as the emulator wrote them.
+"""The file beside a recorded trace: the devices it was recorded on, as the emulator wrote them.
 
 docs/emulator-protocol.md has the format.
 """
@@ -57,7 +57,7 @@ def _with_credits(device: dict[str, Any], left: float | None) -> dict[str, Any]:
 
 
 def sidecar(trace: Path) -> Path:
-    """Where what belongs to a trace lies.
+    """Where the file beside a trace is.
 
     >>> sidecar(Path("run.csv")).name
     'run.csv.json'
@@ -66,12 +66,12 @@ def sidecar(trace: Path) -> Path:
 
 
 def has_recording(trace: Path) -> bool:
-    """Whether something lies beside a trace."""
+    """Whether there is a file beside a trace."""
     return bool(trace.name) and os.path.lexists(sidecar(trace))
 
 
 def read_recording(trace: Path) -> Recording:
-    """Read what lies beside a trace."""
+    """Read the file beside a trace."""
     if not trace.name:
         raise UserError(f"{trace} is not a file", "name a trace")
     path = sidecar(trace)

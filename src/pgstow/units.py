@@ -167,7 +167,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_usd(dollars: float | None) -> str:
-    """Write a monthly price; an unknown price is said to be unknown, never 0.
+    """Write a monthly price; an unknown price is "unknown", never 0.
 
     >>> format_usd(60), format_usd(None)
     ('$60.00', 'unknown')

@@ -211,7 +211,7 @@ def test_explain_why_in_text_and_json(tmp_path: Path) -> None:
     run = CliRunner()
     text = run.invoke(app, ["explain", "--workspace", str(path), "--why", "articles"])
     assert text.exit_code == 0, text.output
-    assert "<- lies here" in text.output and "break-even with gp3" in text.output
+    assert "<- current" in text.output and "break-even with gp3" in text.output
     arguments = ["explain", "--workspace", str(path), "--why", "articles", "--json"]
     document = json.loads(run.invoke(app, arguments).stdout)
     assert document["why"]["relation"]["name"] == "articles"

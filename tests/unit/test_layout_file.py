@@ -152,7 +152,7 @@ def test_the_wal_is_with_the_data_unless_said() -> None:
         (
             "stripes = 1",
             'from_snapshot = true\nfast_snapshot_restore = true\ninitialization_rate = "1MiB/s"',
-            "volumes.data.initialization_rate: stands in place of a fast snapshot restore",
+            "volumes.data.initialization_rate: replaces a fast snapshot restore",
         ),
         ('"r6i.2xlarge"', '"r6i.2xlarge"\nburst_credits = -1', "host.burst_credits: -1: input"),
         ("[volumes.data]", "[volumes]\nx = 1\n[volumes.data]", "volumes.x: must be a table"),

@@ -186,7 +186,7 @@ def test_profiles_of_the_workspace_say_how_relations_grow(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--pin", "orders"), "does not say what lies where; write it like orders=fast"),
+        (("--pin", "orders"), "does not say what is placed where; write it like orders=fast"),
         (("--pin", "artcles=fast"), "did you mean content.public.articles"),
         (
             ("--pin", "articles=fast", "--pin", "articles=gp2"),

@@ -73,5 +73,5 @@ def test_a_pin_is_whatever_stands_before_the_last_equals_sign(name: str, place: 
 
 @pytest.mark.parametrize("text", ["orders", "=fast", "orders=", "", '"a=b"'])
 def test_a_pin_that_does_not_say_what_lies_where_is_refused(text: str) -> None:
-    with pytest.raises(UserError, match="does not say what lies where"):
+    with pytest.raises(UserError, match="does not say what is placed where"):
         plan_goal.pins([text])

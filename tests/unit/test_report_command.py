@@ -72,7 +72,7 @@ def test_the_whole_loop_is_on_the_page(tmp_path: Path) -> None:
     assert document.effect is not None and document.effect.verdict == "higher"
     assert [one.price.usd_month for one in document.prices_after] == [29.6, 0.8, 2.56]
     assert any("--commit-p99 5ms" in command for command in document.commands)
-    assert [name for name, _ in document.layout_files] == ["present.toml", "wanted.toml"]
+    assert [name for name, _ in document.layout_files] == ["present.toml", "target.toml"]
 
 
 def test_a_measurement_from_before_the_plan_is_before(tmp_path: Path) -> None:

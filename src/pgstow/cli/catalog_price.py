@@ -75,14 +75,14 @@ def price_volume(
     print_warnings([*warnings, *age_warnings(catalog, host)])
 
 
-def _region(catalog: "Catalog", platform: str, wanted: str) -> str | None:
+def _region(catalog: "Catalog", platform: str, asked: str) -> str | None:
     """The region of the prices; one of which nothing is known is a mistake."""
     from pgstow.catalog import default_region
 
     known = sorted({name for kind in catalog.types(platform) for name in kind.prices})
     if not known:
-        return wanted or None
-    region = wanted or default_region(platform)
+        return asked or None
+    region = asked or default_region(platform)
     if region not in known:
         is_ec2 = platform == "ec2"
         more = f"; pgstow catalog update --region {region} reads its prices" if is_ec2 else ""

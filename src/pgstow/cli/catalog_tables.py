@@ -244,7 +244,7 @@ def instances_lines(
     prices: "Mapping[str, InstancePrice | None]",
     speeds: "Mapping[str, DiskSpeed]",
 ) -> "Iterator[str]":
-    """Instances with their caps, disks and prices by name; an unknown price is said to be so.
+    """Instances with their caps, disks and prices by name; an unknown price is shown as such.
 
     Plain lines: a table of rich's takes a second for all that there are.
     """

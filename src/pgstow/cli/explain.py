@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BESIDE_HELP = "Assume a load beside the clients', such as a backup; may be repeated."
 _WHY_HELP = (
-    "Give the reasons for where one relation lies, such as shop.public.orders or orders; a"
+    "Give the reasons for where one relation is placed, such as shop.public.orders or orders; a"
     " partitioned table's name stands for its partitions, wal for pg_wal."
 )
 
@@ -67,23 +67,23 @@ def explain(
 
     with open_workspace(workspace) as store:
         profile = observed = chosen_profile(store, from_profile)
-        wanted = profile.layout if layout is None else read_layout(layout)
+        explained = profile.layout if layout is None else read_layout(layout)
         rules = catalog.load()
-        warnings = rules.check(wanted)
+        warnings = rules.check(explained)
         seconds = horizon_seconds(horizon)
         if seconds is not None:
             rates = planning.growth_needed(seen_growth(store, profile))
-            warnings += planning.full_warnings(wanted, profile, rates, seconds)
+            warnings += planning.full_warnings(explained, profile, rates, seconds)
             warnings += planning.growth_warnings(rates, seconds)
             profile = planning.grown(profile, rates, seconds)
         loads, cache = open_loads(beside or ()), cache_size(memory, profile)
-        predicted = prediction.predict(profile, wanted, rules, open_loads=loads, cache=cache)
+        predicted = prediction.predict(profile, explained, rules, open_loads=loads, cache=cache)
         if cache is not None:
             warnings += planning.unknown_warnings(cache, profile)
         seen = measure(observed, observed.layout, rules)
         beside_it = _beside(predicted, seen, is_supposed=bool(loads or cache or seconds))
-        doubts = (*_doubts(observed, beside_it), *age_warnings(rules, wanted.host))
-        warnings += (*doubts, *planning.backup_warnings(wanted))
+        doubts = (*_doubts(observed, beside_it), *age_warnings(rules, explained.host))
+        warnings += (*doubts, *planning.backup_warnings(explained))
         predicted = replace(predicted, warnings=(*predicted.warnings, *warnings))
         plan = store.latest("plan", Plan)
         reasons = why_of(why, predicted, profile, rules, plan) if why is not None else None
@@ -132,7 +132,7 @@ def why_of(
     rules: "Catalog",
     plan: "Plan | None",
 ) -> "tuple[Why, tuple[Reason, ...]]":
-    """The reasons for one place; with those of the latest plan where it is this layout."""
+    """The reasons for one relation; with those of the latest plan where it is this layout."""
     from pgstow import planning
     from pgstow.model import Goal
 
@@ -155,7 +155,7 @@ def as_plain(
     profile: "Observed",
     reasons: "tuple[Why, tuple[Reason, ...]] | None",
 ) -> dict[str, Any]:
-    """The prediction as JSON shows it: its own fields, and what lies on each volume."""
+    """The prediction as JSON shows it: its own fields, and what is on each volume."""
     from dataclasses import fields
 
     from pgstow import planning

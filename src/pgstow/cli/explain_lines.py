@@ -50,7 +50,7 @@ def observed_lines(observed: "Measurement", comparisons: "Sequence[Comparison]")
             yield f"  {_NAMES.get(one.metric, one.metric):<30}{cells}{error:>10}{missed}"
     yield (
         "iops: device operations at the predicted speed. observed: blocks per second that"
-        f" PostgreSQL counted at {speed.tps:,.0f} TPS; the page cache, read-ahead and merging lie"
+        f" PostgreSQL counted at {speed.tps:,.0f} TPS; the page cache, read-ahead and merging are"
         " between the two."
     )
     yield "Next: pgstow explain --why RELATION, or pgstow plan --tps 2x"
@@ -130,7 +130,7 @@ def _load(load: "VolumeLoad") -> str:
 
 
 def _share(share: "Share", load: "VolumeLoad", width: int | None) -> "Iterator[str]":
-    """What lies on a volume: what it is, and what it asks, on a second line where one is short."""
+    """What is on a volume, and what it asks, on a second line where one is short."""
     tail = f"  ({' '.join(_figures(share, load))})"
     if share.name is None:
         what = f"{share.relations:,} more relations" if share.relations else share.kind
@@ -163,7 +163,7 @@ def _figures(share: "Share", load: "VolumeLoad") -> "list[str]":
 
 
 def _count(value: float) -> str:
-    """A rate with as many digits as it is worth; what is not nothing is not said to be 0.
+    """A rate with as many digits as it is worth; what is more than nothing is not shown as 0.
 
     >>> _count(1234.5), _count(12.34), _count(0.5), _count(0.0001), _count(0.0)
     ('1,234', '12.3', '0.50', '<0.01', '0')

@@ -1,4 +1,4 @@
-"""The reasons for one relation's place, as text."""
+"""The reasons for one relation's volume, as text."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def why_lines(found: "Why", now: "Performance", planned: "Sequence[Reason]") -> "Iterator[str]":
-    """Where it lies, what it asks, what each type would cost, and what else the layout could do."""
+    """Where it is, what it asks, what each type would cost, and what else the layout could do."""
     from pgstow.units import format_size, format_usd
 
     name = fitted(found.subject, None)
@@ -50,7 +50,7 @@ def _types(found: "Why") -> "Iterator[str]":
     for row in rows:
         cells = [row[0].ljust(widths[0])]
         cells += [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
-        mark = "  <- lies here" if row[0] == found.type else ""
+        mark = "  <- current" if row[0] == found.type else ""
         yield f"    {'  '.join(cells)}{mark}".rstrip()
     yield from _verdict(found)
 

@@ -114,8 +114,8 @@ def print_warnings(warnings: "Iterable[Warning]") -> None:
     target = error_console()
     for warning in found:
         remedy = f"; {warning.remedy}" if warning.remedy else ""
-        said = shown(warning.message + remedy)
-        target.print(Text.assemble(("warning:", "yellow"), " ", said), soft_wrap=True)
+        text = shown(warning.message + remedy)
+        target.print(Text.assemble(("warning:", "yellow"), " ", text), soft_wrap=True)
 
 
 _NEVER_BROKEN = 24  # columns; wider cells may be sentences

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _GOAL, _VOLUMES, _MACHINE, _OUTPUT = "Goal", "Volumes", "Machine and server", "Output"
 _PIN_HELP = (
-    "What has to lie where, such as orders=fast, 'old_*=st1', wal=io2: a relation, a pattern, wal "
+    "What has to be where, such as orders=fast, 'old_*=st1', wal=io2: a relation, a pattern, wal "
     "or temp; a volume, a type, or the name of a new volume. May be repeated."
 )
 _STANDBY_HELP = "Allow tables and indexes on an instance store: a standby has them too."

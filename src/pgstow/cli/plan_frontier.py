@@ -48,24 +48,24 @@ def frontier_table(found: "Frontier") -> "Table":
 
     highest_usd = max(point.usd_month for point in found.points)
     columns = ("TPS", "mean ms", "$/month", "$/1000 TPS", "", "", "volumes")
-    made = table(columns, (_row(found, place, highest_usd) for place in range(len(found.points))))
+    made = table(columns, (_row(found, index, highest_usd) for index in range(len(found.points))))
     made.columns[0].justify = "right"
     for column in made.columns[4:]:
         column.justify = "left"
     return made
 
 
-def _row(found: "Frontier", place: int, highest_usd: float) -> tuple[str, ...]:
+def _row(found: "Frontier", index: int, highest_usd: float) -> tuple[str, ...]:
     from pgstow.units import format_usd
 
-    point = found.points[place]
+    point = found.points[index]
     return (
         f"{point.tps:,.0f}",
         f"{point.latency_ms:.2f}",
         format_usd(point.usd_month),
         format_usd(point.usd_per_1000_tps),
         "█" * max(1, round(_BAR_COLUMNS * point.usd_month / highest_usd)),
-        "knee" if place == found.knee else "",
+        "knee" if index == found.knee else "",
         ", ".join(point.volumes),
     )
 

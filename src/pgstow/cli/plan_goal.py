@@ -93,7 +93,7 @@ def pins(texts: "Sequence[str] | None") -> tuple[tuple[str, str], ...]:
         what, equals, where = text.rpartition("=")
         if not equals or not what or not where or where.endswith('"'):
             raise UserError(
-                f"--pin: {text!r} does not say what lies where",
+                f"--pin: {text!r} does not say what is placed where",
                 "write it like orders=fast, 'old_*=st1' or wal=io2",
             )
         found.append((what, where))

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from pgstow.model import Goal, Profile
     from pgstow.report import ReportDocument
 
-_PRESENT, _TARGET = "present.toml", "wanted.toml"
+_PRESENT, _TARGET = "present.toml", "target.toml"
 
 
 def commands(document: "ReportDocument", found: "Loop") -> tuple[str, ...]:

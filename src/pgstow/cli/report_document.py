@@ -114,16 +114,16 @@ def _predicted(
     """The prediction of what was made or planned; of an observation alone its own."""
     from pgstow.model import Prediction
 
-    wanted = now.layout if now else None
-    if wanted is None and found.applied is not None:
-        wanted = found.applied.layout
-    if wanted is None:
-        wanted = found.plan.layout if found.plan else was.layout if was else None
-    if found.plan is not None and found.plan.layout == wanted:
+    target = now.layout if now else None
+    if target is None and found.applied is not None:
+        target = found.applied.layout
+    if target is None:
+        target = found.plan.layout if found.plan else was.layout if was else None
+    if found.plan is not None and found.plan.layout == target:
         return found.plan.prediction
     for entry in reversed(store.list("prediction")):
         one = store.get("prediction", entry.id, Prediction)
-        if one is not None and one.layout == wanted:
+        if one is not None and one.layout == target:
             return one
     return None
 
@@ -135,9 +135,9 @@ def _warnings(
     from pgstow import verification
     from pgstow.model import Warning
 
-    said: list[Warning] = []
+    warnings: list[Warning] = []
     if found.applied is not None and profile is None:
-        said.append(
+        warnings.append(
             Warning(
                 "no-before",
                 "no profile was over when the layout was applied: nothing shows what it was before",
@@ -146,8 +146,8 @@ def _warnings(
         )
     for one in (profile, later):
         if one is not None:
-            said += verification.unexplained_warnings(one)
-    return tuple(dict.fromkeys(said))
+            warnings += verification.unexplained_warnings(one)
+    return tuple(dict.fromkeys(warnings))
 
 
 def _title(profile: "Profile | None") -> str:
@@ -184,14 +184,14 @@ def _machine(profile: "Profile", rules: "Catalog") -> str | None:
     from pgstow.units import format_size
 
     spec, host = profile.layout.host, profile.host
-    said = " ".join(part for part in (spec.platform, spec.instance, spec.region) if part)
+    named = " ".join(part for part in (spec.platform, spec.instance, spec.region) if part)
     if host is None:
-        return said or None
+        return named or None
     has = f"{host.cores} cores, {format_size(host.memory_bytes)}"
     cores = rules.cores(spec) if spec.instance else None
     if cores is not None and cores != host.cores:
-        return f"{said} ({cores} cores) in the layout, observed on a machine of {has}"
-    return " ".join(part for part in (said, has) if part)
+        return f"{named} ({cores} cores) in the layout, observed on a machine of {has}"
+    return " ".join(part for part in (named, has) if part)
 
 
 def _steps(store: "Store", found: "Loop") -> "tuple[StepOutcome, ...]":

@@ -21,8 +21,8 @@ class Considered:
     max_stripes: int
     max_move_bytes: int | None = None
     instances: tuple[str, ...] = ()  # empty: the one instance that is planned for
-    is_pinned: bool = False  # only those in which what the user pinned lies where it is to
-    keeps: str | None = None  # None: a plan of before this was told
+    is_pinned: bool = False  # only those that keep to the pins
+    keeps: str | None = None  # None: an older plan, without it
     max_failure_rate: float | None = None  # of one volume, a year
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Bound:
             raise ValueError("a bound on a price is for a speed, a bound on a speed is for none")
 
     def gap_pct(self, usd_month: float) -> float | None:
-        """How much dearer than the best possible such a price may be; None: nobody knows."""
+        """How much more than the optimum such a price may be, in percent; None: not known."""
         if self.of != "price" or not self.is_proven or self.value <= 0:
             return None
         return max(0.0, usd_month - self.value) / self.value * 100
@@ -115,6 +115,6 @@ class Bound:
             return "How much cheaper another layout could be is not proved"
         return (
             f"No {self.layouts} that does {self.acceptance} costs less than"
-            f" {format_usd(self.value)}: this one is at most {gap_pct:.2f} % dearer than the best"
+            f" {format_usd(self.value)}: this one is within {gap_pct:.2f} % of the optimum"
             " possible"
         )

@@ -77,7 +77,7 @@ class ServerChoice:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How one trial goes. A trial starts with cold caches, or warmed by as long a load as said.
+    """How one trial goes. A trial starts with cold caches, or warmed by a load.
 
     ``commit_probe_per_s`` test commits are sent beside the load, each timed; 0 sends none.
     """
@@ -327,7 +327,7 @@ class Outcome:
     histogram: LatencyHistogram | None = None
     scripts: tuple[tuple[str, "Outcome"], ...] = ()  # by name, where there are several
     stddev_ms: float | None = None
-    connection_ms: float | None = None  # until all clients were connected; None: not told
+    connection_ms: float | None = None  # until all clients were connected; None: not reported
 
 
 @dataclass(frozen=True, slots=True)

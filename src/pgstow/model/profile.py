@@ -34,7 +34,7 @@ class Relation:
 
     @property
     def owner(self) -> RelationId:
-        """What this lies with: of a TOAST table and its index their table, else itself."""
+        """What this is stored with: of a TOAST table and its index their table, else itself."""
         is_toast = self.kind in ("toast", "toast index")
         return self.table if is_toast and self.table is not None else self.id
 
@@ -202,7 +202,7 @@ class Profile:
     warnings: tuple[Warning, ...] = ()
     commit_ms: tuple[float, ...] = ()  # a probe's samples, where one ran
     tps_samples: tuple[float, ...] = ()  # of each interval, in order
-    client_p99_ms: float | None = None  # of transactions, where the clients' side told it
+    client_p99_ms: float | None = None  # of transactions, where the clients' side reported it
 
     def demand(self, relation: RelationId) -> Demand | None:
         """The demand of one relation; None where it asked nothing."""

@@ -12,7 +12,7 @@ from pgstow.model.storage import Layout, RelationId
 class Goal:
     """What the user wants. ``tps`` of None: at least what was observed.
 
-    With ``budget_usd_month`` the fastest layout within it is wanted, else the cheapest one that
+    With ``budget_usd_month`` the goal is the fastest layout within it, else the cheapest one that
     meets the rest. ``headroom`` is the share of every limit that must stay free. ``pins`` are
     (what, where): a relation's name or pattern, "wal" or "temp", and a volume or volume type.
     """
@@ -156,7 +156,7 @@ class Plan:
 
     @property
     def gap_pct(self) -> float | None:
-        """How much dearer than the best possible it may be; None: not known."""
+        """How much more than the optimum it may cost, in percent; None: not known."""
         return None if self.bound is None else self.bound.gap_pct(self.total_usd_month)
 
     @property

@@ -1,4 +1,4 @@
-"""Layouts: the volumes there are and what lies on them."""
+"""Layouts: the volumes there are and what is placed on them."""
 
 import re
 from collections import Counter
@@ -66,7 +66,7 @@ def _quoted(identifier: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLatency:
-    """What small requests to a volume take, as somebody measured it, in place of the type's.
+    """What small requests to a volume take, as somebody measured it, instead of the type's.
 
     None: the type's, for both of reads or both of writes.
     """
@@ -160,7 +160,7 @@ class Volume:
                 )
         if self.fast_snapshot_restore and self.initialization_rate is not None:
             raise LayoutError(
-                f"{where}.initialization_rate: stands in place of a fast snapshot restore, whose "
+                f"{where}.initialization_rate: replaces a fast snapshot restore, whose "
                 "data are there from the start",
                 "drop one of the two",
             )
@@ -178,7 +178,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Tablespace:
-    """A tablespace, the volume it is on, and the relations that are to lie in it."""
+    """A tablespace, the volume it is on, and the relations that are to be in it."""
 
     name: str
     volume: str
@@ -220,7 +220,7 @@ def _check_location(name: str, location: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What of PostgreSQL itself lies where: volumes by name, and storage settings."""
+    """Where PostgreSQL's own files are: volumes by name, and storage settings."""
 
     data: str
     wal: str
@@ -244,7 +244,7 @@ class HostSpec:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What storage there is and what lies on it. Relations not named stay on ``postgres.data``."""
+    """The volumes and what is placed on each; relations not named stay on ``postgres.data``."""
 
     host: HostSpec
     volumes: tuple[Volume, ...]
@@ -336,14 +336,14 @@ class Mechanics:
     """
 
     track_seek_us: float  # to the next track
-    mean_seek_us: float  # between two places that are anywhere
+    mean_seek_us: float  # between two random places
     turn_us: float
     bytes_per_second: float  # below the head
     is_serial: bool
 
     @property
     def mean_us(self) -> float:
-        """Mean time to a place that is anywhere.
+        """Mean time to a random place.
 
         >>> Mechanics(230, 7400, 8333, 150e6, True).mean_us
         11566.5

@@ -61,7 +61,7 @@ class Claim:
 
     @property
     def direction(self) -> Direction:
-        """Whether ``over`` is said to be more or less than ``under``."""
+        """Whether ``over`` is claimed to be more or less than ``under``."""
         if self.ratio is None:
             assert self.side is not None, "checked"
             return self.side

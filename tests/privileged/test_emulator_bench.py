@@ -74,13 +74,8 @@ def test_rows_are_measured_and_nothing_stays(place: Path) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    "peer",
-    [
-        bench.known_peers()[0],
-        *(pytest.param(peer, marks=pytest.mark.nightly) for peer in bench.known_peers()[1:]),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("peer", bench.known_peers())
 def test_a_peer_does_the_same_jobs(place: Path, peer: str) -> None:
     missing = bench.missing_of(peer)
     if missing:

@@ -13,8 +13,8 @@ VERSIONS = (15, 18)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in this directory needs a server.
 
-    A test with a server of its own runs on one version, another test on the next; ``make nightly``
-    has the rest.
+    A test with a server of its own, or of a load, runs on one version, another test on the next;
+    ``make nightly`` has the rest.
     """
     for item in items:
         if "server" in item.path.parts[-2:-1]:
@@ -23,9 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.nightly)
 
 
+# What these send is the same to every version.
+LOADS = ("test_workload.py", "test_workloads.py")
+
+
 def _has_another_turn(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
-    version = callspec.params.get("own_server") if callspec is not None else None
+    fixture = "server" if item.path.name in LOADS else "own_server"
+    version = callspec.params.get(fixture) if callspec is not None else None
     if version is None:
         return False
     name = item.nodeid.replace(f"pg{version}", "")

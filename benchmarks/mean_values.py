@@ -192,7 +192,11 @@ def _asked_of(placed: _Placed, name: str) -> tuple[_Sum, _Sum, _Sum]:
     )
     writes = (
         (total.writes, workload.write_bytes, False),
-        (workload.lazy_wal_writes if name == placed.wal else 0.0, workload.lazy_wal_bytes, True),
+        (
+            workload.background_wal_writes if name == placed.wal else 0.0,
+            workload.background_wal_bytes,
+            True,
+        ),
     )
     requests = (*reads, *writes)
     counted = sum(count * _units(device, size) for count, size, _ in reads)

@@ -1,4 +1,4 @@
-"""Whether plans are the best there are: small ones against all arrangements, and by measurement.
+"""Whether plans are the best there are: small ones against all assignments, and by measurement.
 
     python benchmarks/plan_quality.py                      # against exhaustive search
     sudo python benchmarks/plan_quality.py --measure       # on emulated volumes, against the rules
@@ -61,7 +61,7 @@ class Small:
 
 
 def small_cases(count: int, relations_max: int) -> Iterator[tuple[int, PlacementProblem]]:
-    """Problems from seeds that some arrangement may solve."""
+    """Problems from seeds that may have a solution."""
     rules = catalog.load()
     for seed in range(1, count + 1):
         random = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def small_cases(count: int, relations_max: int) -> Iterator[tuple[int, Placement
             read_p99_ms=float(random.choice([1.0, 5.0])) if random.random() < 0.3 else None,
         )
         planner = case_of(profile(relations, seed), goal, rules).planner()
-        keys = ["data:gp3", *(f"{kind}x1" for kind in types)]
+        keys = ["data:gp3", *(f"{volume_type}x1" for volume_type in types)]
         candidates = tuple(candidate for candidate in planner.candidates if candidate.key in keys)
         assert goal.tps is not None
         problem = replace(planner, candidates=candidates).problem(goal.tps, Tightening())
@@ -103,14 +103,16 @@ def searched(seed: int, problem: PlacementProblem) -> Small:
 
 
 def _priced(problem: PlacementProblem, placed: PlacementSolution) -> float:
-    """The plan's arrangement, priced by the same arithmetic as all others."""
+    """The plan's assignment, priced by the same arithmetic as all others."""
     choice = placement_samples.choice_of(placed)
     return float(placement_samples.cheapest(problem, choice)[0])
 
 
 def _every_allowed(problem: PlacementProblem) -> Iterator[np.ndarray]:  # type: ignore[type-arg]
-    """All assignments of relations and singles to candidates that they may lie on, by the chunk."""
-    allowed = np.concatenate((problem.kinds.allowed[problem.items.kind], problem.singles.allowed))
+    """All assignments of relations and special items to allowed candidates, by the chunk."""
+    allowed = np.concatenate(
+        (problem.item_classes.allowed[problem.items.item_class], problem.special_items.allowed)
+    )
     ways = [np.nonzero(row)[0] for row in allowed]
     counts = np.array([len(way) for way in ways])
     total = int(counts.prod())
@@ -167,7 +169,7 @@ def main() -> None:
     else:
         print(
             f"{len(cases)} cases ({solved} that can be met), "
-            f"{sum(case.assignments for case in cases):,} arrangements priced in "
+            f"{sum(case.assignments for case in cases):,} assignments priced in "
             f"{time.perf_counter() - began:.0f} s: {len(cases) - len(unequal)} plans are the "
             "cheapest of all"
         )

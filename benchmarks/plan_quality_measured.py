@@ -2,7 +2,7 @@
 
 Five workloads of ``prediction_cases``, each planned from its recorded profile on one gp3 volume of
 100 GiB. Everybody has the same budget: the plan is ``pgstow plan --budget``, and each rule buys its
-fastest within it by the same predictions; a rule whose least is dearer buys nothing. Settings of
+fastest within it by the same predictions; a rule whose least costs more buys nothing. Settings of
 the server are the same for all. Layouts alike are measured once. Results are kept in a file, so
 that a run that was broken off goes on where it ended.
 """
@@ -135,8 +135,8 @@ def recorded(case: Case) -> Profile:
 def measure(case: Case, layout: Layout) -> Outcome:
     """One trial."""
     run_context = RunContext()
-    wanted = treatment(case, "bought", layout)
-    with prediction_record.settled(case, wanted, bench_volumes.make(), run_context) as trial:
+    target = treatment(case, "bought", layout)
+    with prediction_record.settled(case, target, bench_volumes.make(), run_context) as trial:
         _, _, running = trial
         began_at = time.time()
         run_context.sleep(case.duration_s, "measuring")

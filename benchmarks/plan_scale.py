@@ -1,4 +1,4 @@
-"""How long it takes to place up to a million relations on eight kinds of volume, and the bound.
+"""How long it takes to place up to a million relations on eight candidate volumes, and the bound.
 
     .venv/bin/python benchmarks/plan_scale.py
     .venv/bin/python benchmarks/plan_scale.py --quick
@@ -45,7 +45,7 @@ from pgstow.planning.placement import (
     WAIT,
     ItemClasses,
     Items,
-    Missing,
+    NoSolution,
     PlacementProblem,
     SpecialItems,
     place,
@@ -175,8 +175,8 @@ def synthetic(relations: int, seed: int) -> PlacementProblem:
         candidates=offered,
         use_per_demand=use,
         items=Items(demand, np.zeros(relations, dtype=np.int64)),
-        kinds=ItemClasses(anywhere, ~anywhere),
-        singles=SpecialItems(
+        item_classes=ItemClasses(anywhere, ~anywhere),
+        special_items=SpecialItems(
             wal,
             np.array([[not candidate.is_hdd for candidate in offered]]),
             np.zeros((1, len(offered)), dtype=bool),
@@ -199,7 +199,7 @@ def measure(relations: int, runs: int) -> Row:
         began = time.perf_counter()
         placed = place(problem, gap=GAP_PCT[relations] / 100)
         seconds.append(time.perf_counter() - began)
-        if isinstance(placed, Missing):
+        if isinstance(placed, NoSolution):
             raise SystemExit(f"{relations} relations, seed {seed}: nothing was found")
         gaps.append((placed.usd_month / placed.bound_usd - 1) * 100)
         prices.append(placed.usd_month)
@@ -247,7 +247,7 @@ def _relaxation(problem: PlacementProblem) -> highspy.HighsLp:
     count, choices = problem.items.count, len(problem.candidates)
     rows = UseRows(choices, linked=False)
     base = np.zeros((choices, USES))
-    base[0] = problem.singles.use[0, 0]  # the WAL on gp3
+    base[0] = problem.special_items.use[0, 0]  # the WAL on gp3
     small = sizing(problem, rows, base, base, integer=False)
     for c in range(choices):
         small.column_lower[4 * c] = 1.0

@@ -28,11 +28,11 @@ from pgstow.units import MIB
 RESOURCES = 4  # GiB, random reads/s, writes/s, sequential reads of 128 KiB/s
 
 
-def candidate(key: str, kind: str, stripes: int = 1, **different: object) -> CandidateVolume:
+def candidate(key: str, volume_type: str, stripes: int = 1, **different: object) -> CandidateVolume:
     """A candidate of a type by the shipped catalog, as quick as gp3 but for what is given."""
     catalog = load_shipped()
-    rules = catalog.rules(kind, HostSpec("ec2", "us-east-1"))[0]
-    one = candidate_of(catalog.volume_type(kind), rules, stripes, None)
+    rules = catalog.rules(volume_type, HostSpec("ec2", "us-east-1"))[0]
+    one = candidate_of(catalog.volume_type(volume_type), rules, stripes, None)
     assert one is not None
     values: dict[str, object] = {
         "key": key,
@@ -54,8 +54,8 @@ STRIPE = candidate("gp3x2", "gp3", 2)
 CANDIDATES = (GP3, IO2, ST1, GP2, STRIPE)
 
 
-def problem(seed: int, items: int, candidates: int, *, single: bool = True) -> PlacementProblem:
-    """Heavy-tailed sizes and rates, some moves, a single like the WAL, perhaps tight limits."""
+def problem(seed: int, items: int, candidates: int, *, special: bool = True) -> PlacementProblem:
+    """Heavy-tailed sizes and rates, some moves, perhaps a WAL and tight limits."""
     random = np.random.default_rng(seed)
     chosen = tuple(CANDIDATES[i] for i in sorted(random.permutation(len(CANDIDATES))[:candidates]))
     scale = min(1.0, 20 / items)  # so that many fit on as few volumes as few do
@@ -67,28 +67,28 @@ def problem(seed: int, items: int, candidates: int, *, single: bool = True) -> P
     demand[random.random(items) < 0.2, 1:] = 0
     per_demand = use_per_demand(chosen)
     waits = (demand @ per_demand[:, WAIT].T).sum(axis=0)
-    kinds = ItemClasses(
+    item_classes = ItemClasses(
         allowed=np.array([[True] * candidates, [not s.is_hdd for s in chosen]]),
-        away=np.array([[True] * candidates, [False] + [True] * (candidates - 1)]),
+        is_moved=np.array([[True] * candidates, [False] + [True] * (candidates - 1)]),
     )
-    singles = SpecialItems.none(candidates)
-    if single:
+    special_items = SpecialItems.none(candidates)
+    if special:
         use = np.zeros((1, candidates, USES))
         use[0, :, GIB], use[0, :, IOPS], use[0, :, BYTES] = 3.0, 0.4, 8.0
         use[0, :, WAIT] = [s.write_us / 1000 for s in chosen]
-        singles = SpecialItems(
+        special_items = SpecialItems(
             use=use,
             allowed=np.array([[not s.is_hdd for s in chosen]]),
-            away=np.zeros((1, candidates), dtype=bool),
-            alone=frozenset((0,)) if random.random() < 0.3 else frozenset(),
+            is_moved=np.zeros((1, candidates), dtype=bool),
+            exclusive=frozenset((0,)) if random.random() < 0.3 else frozenset(),
         )
     slack = random.uniform(1.0, 3.0)
     return PlacementProblem(
         candidates=chosen,
         use_per_demand=per_demand,
         items=Items(demand, random.integers(0, 2, items)),
-        kinds=kinds,
-        singles=singles,
+        item_classes=item_classes,
+        special_items=special_items,
         free_space=0.3,
         headroom=0.2,
         response_ms=float(waits.min() * slack) + 2.0 if random.random() < 0.7 else None,
@@ -111,12 +111,12 @@ def use_per_demand(candidates: tuple[CandidateVolume, ...]) -> Floats:
 
 
 def loads(given: PlacementProblem, choice: Ints) -> Floats:
-    """Candidates × USES of assignments (assignments × items and singles): their loads."""
+    """Candidates × USES of assignments (assignments × items and special items): their loads."""
     candidates = len(given.candidates)
     use = np.concatenate(
         (
             np.einsum("cuk,ik->icu", given.use_per_demand, given.items.demand),
-            given.singles.use,
+            given.special_items.use,
         )
     )
     total = np.zeros((len(choice), candidates, USES))
@@ -135,11 +135,13 @@ def cheapest(given: PlacementProblem, choice: Ints) -> Floats:
     total = loads(given, choice)
     usd = np.zeros(len(choice))
     bought = np.zeros((len(choice), len(given.candidates)), dtype=bool)
-    allowed = np.concatenate((given.kinds.allowed[given.items.kind], given.singles.allowed))
+    allowed = np.concatenate(
+        (given.item_classes.allowed[given.items.item_class], given.special_items.allowed)
+    )
     for unit in range(choice.shape[1]):
         usd += np.where(allowed[unit, choice[:, unit]], 0.0, np.inf)
         bought[np.arange(len(choice)), choice[:, unit]] = True
-        if unit - given.items.count in given.singles.alone:
+        if unit - given.items.count in given.special_items.exclusive:
             shared = (choice == choice[:, unit : unit + 1]).sum(axis=1) > 1
             usd[shared] = np.inf
     for c, one in enumerate(given.candidates):
@@ -182,7 +184,7 @@ def _volume_usd(given: PlacementProblem, one: CandidateVolume, load: Floats) -> 
 
 def every_choice(given: PlacementProblem) -> Ints:
     """All assignments of all units: assignments × units."""
-    units = given.items.count + given.singles.count
+    units = given.items.count + given.special_items.count
     candidates = len(given.candidates)
     numbers = np.arange(candidates**units)
     return np.stack([numbers // candidates**unit % candidates for unit in range(units)], axis=1)

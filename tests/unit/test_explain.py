@@ -1,4 +1,4 @@
-"""What explain says: what lies on each volume, the reasons for one relation, hostile names."""
+"""What explain says: what is on each volume, the reasons for one relation, hostile names."""
 
 import json
 import unicodedata

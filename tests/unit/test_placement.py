@@ -17,7 +17,7 @@ from pgstow.planning.placement import (
     WAIT,
     ItemClasses,
     Items,
-    Missing,
+    NoSolution,
     PlacementProblem,
     PlacementSolution,
     Series,
@@ -47,7 +47,7 @@ def test_small_answers_are_the_best_of_all_assignments(seed: int) -> None:
     best = samples.cheapest(problem, samples.every_choice(problem)).min()
     placed = place(problem, breaks_ties=False)
     if np.isinf(best):
-        assert placed is Missing.INFEASIBLE
+        assert placed is NoSolution.INFEASIBLE
         return
     assert isinstance(placed, PlacementSolution)
     _check(problem, placed)
@@ -60,7 +60,7 @@ def test_the_relaxations_bound_is_at_most_the_optimum(seed: int) -> None:
     problem = samples.problem(seed, *_SIZES[seed % len(_SIZES)])
     best = samples.cheapest(problem, samples.every_choice(problem)).min()
     placed = place(problem, exact_max=0)
-    if isinstance(placed, Missing):
+    if isinstance(placed, NoSolution):
         assert np.isinf(best)
         return
     _check(problem, placed)
@@ -75,8 +75,8 @@ def test_every_answer_is_feasible_and_bounded(seed: int, items: int, candidates:
     problem = samples.problem(seed, items, candidates)
     best = samples.cheapest(problem, samples.every_choice(problem)).min()
     placed = place(problem, breaks_ties=False)
-    assert (placed is Missing.INFEASIBLE) == np.isinf(best)
-    assert placed is not Missing.NOT_FOUND
+    assert (placed is NoSolution.INFEASIBLE) == np.isinf(best)
+    assert placed is not NoSolution.NOT_FOUND
     if isinstance(placed, PlacementSolution):
         _check(problem, placed)
         assert placed.usd_month == pytest.approx(best, rel=1e-5, abs=1e-4)
@@ -97,7 +97,7 @@ def test_what_costs_no_more_is_found_or_proved_not_to_be(seed: int, exact_max: i
         if isinstance(found, PlacementSolution):
             _check(problem, found)
             assert best - 1e-4 <= found.usd_month <= limit + 1e-6
-        elif found is Missing.INFEASIBLE:
+        elif found is NoSolution.INFEASIBLE:
             assert best > limit or np.isinf(best)
         else:
             assert exact_max == 0  # to the end, there is an answer
@@ -108,7 +108,7 @@ def test_many_items_stay_within_a_small_gap(seed: int) -> None:
     problem = samples.problem(seed, 3000, 4)
     problem = replace(problem, max_volumes=4, host_kiops=None, host_mibps=None)
     placed = place(problem)
-    if isinstance(placed, Missing):
+    if isinstance(placed, NoSolution):
         assert problem.response_ms is not None
         slow = place(replace(problem, response_ms=problem.response_ms * 10))
         assert isinstance(slow, PlacementSolution)
@@ -133,10 +133,10 @@ def _plain(demand: list[list[float]], candidates: tuple[CandidateVolume, ...]) -
         candidates=candidates,
         use_per_demand=samples.use_per_demand(candidates),
         items=Items(np.array(demand), np.zeros(len(demand), dtype=np.int64)),
-        kinds=ItemClasses(
+        item_classes=ItemClasses(
             np.ones((1, len(candidates)), dtype=bool), np.zeros((1, len(candidates)), dtype=bool)
         ),
-        singles=SpecialItems.none(len(candidates)),
+        special_items=SpecialItems.none(len(candidates)),
         free_space=0.0,
         headroom=0.0,
         response_ms=None,
@@ -158,13 +158,13 @@ def test_waits_bound_the_choice() -> None:
     assert isinstance(cheap, PlacementSolution) and cheap.item_candidate.tolist() == [0]
     quick = place(replace(calm, response_ms=0.02))  # 4 reads/s of 9 ms or of 0.25 ms
     assert isinstance(quick, PlacementSolution) and quick.item_candidate.tolist() == [1]
-    assert place(replace(calm, response_ms=0.0005)) is Missing.INFEASIBLE
+    assert place(replace(calm, response_ms=0.0005)) is NoSolution.INFEASIBLE
 
 
 def test_the_instance_cap_binds_all_volumes_together() -> None:
     problem = _plain([[10.0, 2000.0, 0.0, 0.0]] * 2, (samples.GP3, samples.STRIPE))
     assert isinstance(place(problem), PlacementSolution)
-    assert place(replace(problem, host_kiops=3.5)) is Missing.INFEASIBLE
+    assert place(replace(problem, host_kiops=3.5)) is NoSolution.INFEASIBLE
 
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
@@ -172,11 +172,13 @@ def test_what_is_to_be_alone_shares_with_nothing(exact_max: int) -> None:
     candidates = (samples.GP3, samples.STRIPE)
     use = np.zeros((1, 2, USES))
     use[:, :, GIB] = 2.0
-    singles = SpecialItems(use, np.ones((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
-    problem = replace(_plain([[10.0, 100.0, 0.0, 0.0]] * 3, candidates), singles=singles)
+    special_items = SpecialItems(use, np.ones((1, 2), dtype=bool), np.zeros((1, 2), dtype=bool))
+    problem = replace(
+        _plain([[10.0, 100.0, 0.0, 0.0]] * 3, candidates), special_items=special_items
+    )
     together = place(problem, exact_max=exact_max)
     assert isinstance(together, PlacementSolution) and len(together.volumes) == 1
-    apart = replace(problem, singles=replace(singles, alone=frozenset((0,))))
+    apart = replace(problem, special_items=replace(special_items, exclusive=frozenset((0,))))
     placed = place(apart, exact_max=exact_max)
     assert isinstance(placed, PlacementSolution)
     assert int(placed.special_candidate[0]) not in placed.item_candidate.tolist()
@@ -189,13 +191,15 @@ def test_a_series_agrees_with_each_of_its_problems_alone(seed: int) -> None:
     base = replace(samples.problem(seed, 400, 4), max_volumes=4, host_kiops=None, host_mibps=None)
     series = Series.of(base)
     for load_factor in (1.0, 1.3, 0.6):
-        use = base.singles.use.copy()
+        use = base.special_items.use.copy()
         use[:, :, IOPS:WAIT] /= load_factor
-        scaled = replace(base, load_factor=load_factor, singles=replace(base.singles, use=use))
+        scaled = replace(
+            base, load_factor=load_factor, special_items=replace(base.special_items, use=use)
+        )
         alone = place(scaled, gap=1e-3, exact_max=0)
         found = series.place(scaled, gap=1e-3, node_limit=300)
-        assert isinstance(found, Missing) == isinstance(alone, Missing)
-        if isinstance(found, Missing) or isinstance(alone, Missing):
+        assert isinstance(found, NoSolution) == isinstance(alone, NoSolution)
+        if isinstance(found, NoSolution) or isinstance(alone, NoSolution):
             continue
         assert found.bound_usd <= found.usd_month
         assert found.usd_month == pytest.approx(alone.usd_month, rel=3e-3, abs=0.5)
@@ -213,10 +217,10 @@ def test_twice_the_load_factor_is_twice_the_demand() -> None:
 
 def test_out_of_time_is_not_infeasible() -> None:
     problem = _plain([[500.0, 6000.0, 0.0, 0.0]] * 40, (samples.GP3, samples.IO2, samples.STRIPE))
-    assert place(problem, seconds_max=0.0) is Missing.NOT_FOUND
+    assert place(problem, seconds_max=0.0) is NoSolution.NOT_FOUND
 
 
-_HOME = Volume("home", "gp3", Bytes(GIB_BYTES), "/data")
+_CURRENT = Volume("current", "gp3", Bytes(GIB_BYTES), "/data")
 
 
 def _small(gib: int) -> CandidateVolume:
@@ -227,10 +231,10 @@ def _small(gib: int) -> CandidateVolume:
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
 def test_what_breaks_ties_is_in_no_price_and_no_bound(exact_max: int) -> None:
-    home = replace(_small(100), key="home", existing=_HOME)
-    problem = _plain([[3000.0, 10.0, 0.0, 0.0]] * 3, (home, samples.GP3, samples.STRIPE))
-    away = np.array([[False, True, True]])
-    problem = replace(problem, kinds=replace(problem.kinds, away=away))
+    current = replace(_small(100), key="current", existing=_CURRENT)
+    problem = _plain([[3000.0, 10.0, 0.0, 0.0]] * 3, (current, samples.GP3, samples.STRIPE))
+    is_moved = np.array([[False, True, True]])
+    problem = replace(problem, item_classes=replace(problem.item_classes, is_moved=is_moved))
     placed = place(problem, exact_max=exact_max)
     assert isinstance(placed, PlacementSolution)
     # 9,000 GiB that move and one volume would add 1.81 dollars
@@ -241,9 +245,11 @@ def test_what_breaks_ties_is_in_no_price_and_no_bound(exact_max: int) -> None:
 
 @pytest.mark.parametrize("exact_max", [0, 10_000])
 def test_of_equal_prices_nothing_moves(exact_max: int) -> None:
-    home = replace(samples.GP3, key="home", existing=_HOME)
-    problem = _plain([[300.0, 10.0, 0.0, 0.0]] * 3, (samples.GP3, home))
-    problem = replace(problem, kinds=replace(problem.kinds, away=np.array([[True, False]])))
+    current = replace(samples.GP3, key="current", existing=_CURRENT)
+    problem = _plain([[300.0, 10.0, 0.0, 0.0]] * 3, (samples.GP3, current))
+    problem = replace(
+        problem, item_classes=replace(problem.item_classes, is_moved=np.array([[True, False]]))
+    )
     placed = place(problem, exact_max=exact_max)
     assert isinstance(placed, PlacementSolution)
     assert placed.item_candidate.tolist() == [1, 1, 1]
@@ -254,4 +260,4 @@ def test_of_equal_prices_nothing_moves(exact_max: int) -> None:
 def test_what_cannot_be_is_proved_at_any_size(exact_max: int) -> None:
     full = _small(10)
     problem = _plain([[8.0, 1.0, 0.0, 0.0]] * 3, (full, replace(full, key="other")))
-    assert place(problem, exact_max=exact_max) is Missing.INFEASIBLE
+    assert place(problem, exact_max=exact_max) is NoSolution.INFEASIBLE

@@ -22,7 +22,7 @@ def program(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module(name)
 
 
-def test_small_plans_are_the_cheapest_of_all_arrangements(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_plans_are_the_cheapest_of_all_assignments(monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = program("plan_quality", monkeypatch)
     cases = [benchmark.searched(*case) for case in benchmark.small_cases(6, 5)]
     assert len(cases) >= 4
@@ -45,7 +45,9 @@ def test_every_assignment_is_priced_once(monkeypatch: pytest.MonkeyPatch) -> Non
     _, problem = next(benchmark.small_cases(1, 4))
     monkeypatch.setattr(benchmark, "CHUNK", 7)
     every = np.concatenate(list(benchmark._every_allowed(problem)))
-    allowed = np.concatenate((problem.kinds.allowed[problem.items.kind], problem.singles.allowed))
+    allowed = np.concatenate(
+        (problem.item_classes.allowed[problem.items.item_class], problem.special_items.allowed)
+    )
     assert len(every) == allowed.sum(axis=1).prod()
     assert len(np.unique(every, axis=0)) == len(every)
     assert all(allowed[unit, every[:, unit]].all() for unit in range(every.shape[1]))

@@ -20,7 +20,7 @@ from pgstow.model import (
     Rate,
 )
 from pgstow.planning import search
-from pgstow.planning.placement import Missing, PlacementProblem, PlacementSolution
+from pgstow.planning.placement import NoSolution, PlacementProblem, PlacementSolution
 from pgstow.planning.planner import case_of
 from pgstow.planning.search import Found, Planner, cheapest
 from pgstow.units import MIB, Bytes
@@ -163,7 +163,7 @@ def test_the_nearest_goals_of_a_refusal_can_be_met_for_what_they_say(name: str) 
 @NAMES
 def test_headroom_is_kept_at_the_goals_speed(name: str) -> None:
     found = plan(name, goal_of(name))
-    full = planning.fullest(found)
+    full = planning.bottleneck(found)
     assert full is not None and full.tps == goal_of(name).tps
     assert full.used <= 0.8 + 0.021
 
@@ -194,8 +194,8 @@ def test_what_lies_on_a_volume_adds_up_to_its_load(name: str) -> None:
 class Slow:
     """A solver that always runs out of time."""
 
-    def __call__(self, problem: PlacementProblem, **_: object) -> PlacementSolution | Missing:
-        return Missing.NOT_FOUND
+    def __call__(self, problem: PlacementProblem, **_: object) -> PlacementSolution | NoSolution:
+        return NoSolution.NOT_FOUND
 
 
 def test_a_solver_out_of_time_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_a_simulation_that_always_misses_proves_nothing(monkeypatch: pytest.Monk
     monkeypatch.setattr(Planner, "check", never)
     monkeypatch.setattr(search, "_ATTEMPTS", 2)
     planner = case_of(PROFILES["reads"], goal_of("reads"), CATALOG).planner()
-    assert cheapest(planner, goal_of("reads").tps or 0.0) is Missing.NOT_FOUND
+    assert cheapest(planner, goal_of("reads").tps or 0.0) is NoSolution.NOT_FOUND
 
 
 def test_more_than_the_processors_do_is_proved_impossible() -> None:
@@ -257,8 +257,8 @@ def test_what_was_found_with_nothing_moved_is_kept_where_the_rest_was_out_of_tim
     planner = case_of(PROFILES["reads"], goal, CATALOG).planner()
     real = planner.place
 
-    def in_time(problem: PlacementProblem, **asked: bool) -> PlacementSolution | Missing:
-        return real(problem, **asked) if problem.max_move_gib == 0 else Missing.NOT_FOUND
+    def in_time(problem: PlacementProblem, **asked: bool) -> PlacementSolution | NoSolution:
+        return real(problem, **asked) if problem.max_move_gib == 0 else NoSolution.NOT_FOUND
 
     found = cheapest(replace(planner, place=in_time), goal.tps or 0.0)
     assert isinstance(found, Found)

@@ -25,9 +25,9 @@ CATALOG = catalog.load()
 NO_PINS = Pins({})
 
 
-def managed(gib: int, kind: str = "rds-gp3", instance: str = "db.r6i.2xlarge") -> Profile:
+def managed(gib: int, volume_type: str = "rds-gp3", instance: str = "db.r6i.2xlarge") -> Profile:
     """The content platform on RDS, whose host nobody sees."""
-    volume = Volume("data", kind, Bytes(gib * GIB), "/rdsdbdata")
+    volume = Volume("data", volume_type, Bytes(gib * GIB), "/rdsdbdata")
     host = HostSpec("rds", "us-east-1", instance)
     layout = Layout(host, (volume,), Placement("data", "data"))
     return replace(content_platform.profile(), host=None, layout=layout)

@@ -1,4 +1,4 @@
-"""Pins: what is pinned lies there, at whatever price; contradictions are named."""
+"""Pins: what is pinned is placed there, at whatever price; contradictions are named."""
 
 from dataclasses import replace
 
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pgstow import catalog, planning
 from pgstow.model import Goal, InfeasibleError, Layout, Plan, Relation, RelationId, UserError
 from pgstow.planning.pins import Pins, pins_of
-from pgstow.prediction import places
+from pgstow.prediction import volumes_of_relations
 from pgstow.units import Bytes
 
 CATALOG = catalog.load()
 PROFILE = content_platform.profile()
-TYPES = [kind.name for kind in CATALOG.types("ec2")]
+TYPES = [volume_type.name for volume_type in CATALOG.types("ec2")]
 FREE = Goal(tps=content_platform.TPS * 0.5, max_stripes=1)
 
 
@@ -28,7 +28,9 @@ def read(*pins: tuple[str, str]) -> Pins:
 
 
 def where(layout: Layout, name: str) -> str:
-    return places(layout, PROFILE.server.relations)[content_platform.relation_id(name)].name
+    return volumes_of_relations(layout, PROFILE.server.relations)[
+        content_platform.relation_id(name)
+    ].name
 
 
 def test_a_pin_to_a_new_name_buys_a_volume_of_that_name() -> None:

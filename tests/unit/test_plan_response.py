@@ -29,7 +29,7 @@ def seen(
     active: float,
     cores: int,
     busy: float,
-    kind: str = "gp3",
+    volume_type: str = "gp3",
     reads: float = 1.0,
     writing: float = 1 / 3,
     temp_bytes: float = 0.0,
@@ -37,7 +37,7 @@ def seen(
     """The content platform under such a load, ``reads`` times as many of them."""
     base = content_platform.profile(tps=tps, clients=clients)
     (volume,) = base.layout.volumes
-    volume = replace(volume, type=kind, iops=Iops(10_000) if kind != "gp2" else None)
+    volume = replace(volume, type=volume_type, iops=Iops(10_000) if volume_type != "gp2" else None)
     assert base.host is not None
     (device,) = base.host.devices
     device = replace(device, reads=Rate(device.reads.mean * reads))
@@ -72,7 +72,7 @@ def row_of_the_present(profile: Profile) -> tuple[float, float]:
     ]
     placed = PlacementSolution(
         item_candidate=np.full(problem.items.count, here),
-        special_candidate=np.full(problem.singles.count, here),
+        special_candidate=np.full(problem.special_items.count, here),
         volumes=(),
         usd_month=0.0,
         bound_usd=0.0,
@@ -86,7 +86,7 @@ LOADS = given(
     idle=st.floats(0.0, 0.95),
     cores=st.integers(1, 16),
     busy=st.floats(0.01, 1.0),
-    kind=st.sampled_from(["gp3", "io2", "gp2"]),
+    volume_type=st.sampled_from(["gp3", "io2", "gp2"]),
     reads=st.floats(0.0, 3.0),
     writing=st.sampled_from([0.0, 0.02, 0.4, 1.0]),
     temp_bytes=st.sampled_from([0.0, 0.5 * MIB]),
@@ -112,7 +112,7 @@ def _is_not_ruled_out(
     idle: float,
     cores: int,
     busy: float,
-    kind: str,
+    volume_type: str,
     reads: float,
     writing: float,
     temp_bytes: float,
@@ -123,7 +123,7 @@ def _is_not_ruled_out(
         active=clients * (1 - idle),
         cores=cores,
         busy=busy * cores,
-        kind=kind,
+        volume_type=volume_type,
         reads=reads,
         writing=writing,
         temp_bytes=temp_bytes,
@@ -152,8 +152,8 @@ def test_what_was_seen_is_feasible_where_it_was_seen(name: str) -> None:
     profile = SEEN[name]
     found = planning.plan(profile, Goal(), CATALOG)
     observed = profile.activity.transactions.mean
-    wanted = min(observed, found.present.performance.tps)
-    assert found.prediction.performance.tps >= 0.98 * wanted
+    target = min(observed, found.present.performance.tps)
+    assert found.prediction.performance.tps >= 0.98 * target
 
 
 def test_a_transaction_computes_no_longer_than_it_lasts() -> None:

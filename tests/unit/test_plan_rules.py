@@ -27,7 +27,7 @@ from pgstow.planning.candidates import candidate_volumes, failure_rate
 from pgstow.planning.needs import wal_needs
 from pgstow.planning.placement import (
     ItemClasses,
-    Missing,
+    NoSolution,
     PlacementProblem,
     PlacementSolution,
     moved_gib,
@@ -222,13 +222,13 @@ def test_one_volume_is_changed_in_place() -> None:
 
 
 def movable(seed: int, items: int) -> PlacementProblem:
-    """A placement problem whose items all lie on the first candidate now, and may stay there."""
+    """A placement problem whose items are all on the first candidate now, and may stay there."""
     whole = problem(seed, items, 4)
-    count = whole.kinds.allowed.shape
-    away = np.ones(count, dtype=bool)
-    away[:, 0] = False
-    kinds = ItemClasses(whole.kinds.allowed | ~away, away)
-    return replace(whole, kinds=kinds, response_ms=None)
+    count = whole.item_classes.allowed.shape
+    is_moved = np.ones(count, dtype=bool)
+    is_moved[:, 0] = False
+    item_classes = ItemClasses(whole.item_classes.allowed | ~is_moved, is_moved)
+    return replace(whole, item_classes=item_classes, response_ms=None)
 
 
 @settings(max_examples=10, deadline=None)
@@ -236,11 +236,11 @@ def movable(seed: int, items: int) -> PlacementProblem:
 def test_a_limit_on_moves_is_kept_at_a_price(seed: int, share: float) -> None:
     whole = movable(seed, 8)
     free = place(whole)
-    if isinstance(free, Missing):
+    if isinstance(free, NoSolution):
         return
     limit = share * moved_gib(whole, free)
     found = place_within(replace(whole, max_move_gib=limit))
-    if isinstance(found, Missing):
+    if isinstance(found, NoSolution):
         return
     assert moved_gib(whole, found) <= limit + 1e-6
     assert found.usd_month >= free.usd_month - 1e-6

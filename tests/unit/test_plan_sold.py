@@ -28,8 +28,8 @@ PRESENT = Layout(HostSpec("ec2", "us-east-1"), (DATA,), Placement("data", "data"
 
 def kept(**different: object) -> CandidateVolume:
     """The present gp3 volume, kept."""
-    kind = CATALOG.volume_type("gp3")
-    candidate = candidate_of(kind, CATALOG.rules("gp3", PRESENT.host)[0], 1, DATA)
+    volume_type = CATALOG.volume_type("gp3")
+    candidate = candidate_of(volume_type, CATALOG.rules("gp3", PRESENT.host)[0], 1, DATA)
     assert candidate is not None
     return replace(candidate, **different)  # type: ignore[arg-type]
 
@@ -37,10 +37,10 @@ def kept(**different: object) -> CandidateVolume:
 @pytest.mark.parametrize("mibps", [750.0, 750.2, 800.3, 1234.56, 1999.9])
 @pytest.mark.parametrize("stripes", [1, 3])
 def test_a_volume_over_750_mibps_passes_the_plans_own_check(mibps: float, stripes: int) -> None:
-    kind = CATALOG.volume_type("gp3")
+    volume_type = CATALOG.volume_type("gp3")
     candidate = kept()
     if stripes > 1:
-        found = candidate_of(kind, CATALOG.rules("gp3", PRESENT.host)[0], stripes, None)
+        found = candidate_of(volume_type, CATALOG.rules("gp3", PRESENT.host)[0], stripes, None)
         assert found is not None
         candidate = found
     bought = Bought(
@@ -80,10 +80,10 @@ def test_the_model_keeps_a_volume_that_is_fuller(exact_max: int, holds: float, g
     candidates = (kept(holds_gib=holds),)
     still = SpecialItems(np.zeros((1, 1, USES)), np.ones((1, 1), dtype=bool), np.zeros((1, 1)))
     problem = replace(
-        samples.problem(1, 3, 1, single=False),
+        samples.problem(1, 3, 1, special=False),
         candidates=candidates,
         use_per_demand=samples.use_per_demand(candidates),
-        singles=still,
+        special_items=still,
         response_ms=None,
         host_kiops=None,
         host_mibps=None,
@@ -118,26 +118,28 @@ def test_no_volume_proposed_needs_what_the_instance_is_not() -> None:
         assert (candidate.rules.iops.max or 0) <= 32_000
 
 
-def measured(kind: str, name: str = "data") -> Volume:
+def measured(volume_type: str, name: str = "data") -> Volume:
     """A volume on which a small read takes 4 ms and a small write 6 ms, always."""
     latency = MeasuredLatency(4000.0, 4000.0, 6000.0, 6000.0)
-    return Volume(name, kind, Bytes(1024 * BYTES_OF_GIB), f"/mnt/{name}", latency=latency)
+    return Volume(name, volume_type, Bytes(1024 * BYTES_OF_GIB), f"/mnt/{name}", latency=latency)
 
 
-@pytest.mark.parametrize("kind", ["gp3", "st1"])
-def test_a_kept_volume_is_as_fast_as_its_layout_says(kind: str) -> None:
-    present = Layout(HostSpec("ec2", "us-east-1"), (measured(kind),), Placement("data", "data"))
-    plain = replace(present, volumes=(replace(measured(kind), latency=None),))
+@pytest.mark.parametrize("volume_type", ["gp3", "st1"])
+def test_a_kept_volume_is_as_fast_as_its_layout_says(volume_type: str) -> None:
+    present = Layout(
+        HostSpec("ec2", "us-east-1"), (measured(volume_type),), Placement("data", "data")
+    )
+    plain = replace(present, volumes=(replace(measured(volume_type), latency=None),))
     slow = {
         candidate.key: candidate for candidate in candidate_volumes(present, Goal(tps=100), CATALOG)
     }
     usual = {
         candidate.key: candidate for candidate in candidate_volumes(plain, Goal(tps=100), CATALOG)
     }
-    one = slow[f"data:{kind}"]
+    one = slow[f"data:{volume_type}"]
     assert (one.read_us, one.write_us) == pytest.approx((4000, 6000))
     assert (one.read_us_p99, one.write_us_p99) == pytest.approx((4000, 6000))
-    assert usual[f"data:{kind}"].read_us != one.read_us
+    assert usual[f"data:{volume_type}"].read_us != one.read_us
     # Of another type, in place or new, nothing was measured.
     assert slow["data:io2"].read_us == usual["data:io2"].read_us < 4000
     assert slow["gp3x1"].write_us == usual["gp3x1"].write_us < 6000
@@ -174,10 +176,10 @@ def test_a_kept_log_volume_is_as_fast_as_its_layout_says() -> None:
 def test_of_what_is_sold_only_what_can_be_chosen_stays(
     gib: float, iops: float, variables: int
 ) -> None:
-    kind = CATALOG.volume_type("gp3")
-    candidate = candidate_of(kind, CATALOG.rules("gp3", PRESENT.host)[0], 1, None)
+    volume_type = CATALOG.volume_type("gp3")
+    candidate = candidate_of(volume_type, CATALOG.rules("gp3", PRESENT.host)[0], 1, None)
     assert candidate is not None
-    given = samples.problem(1, 1, 1, single=False)
+    given = samples.problem(1, 1, 1, special=False)
     problem = replace(given, candidates=(candidate,))
     there = _load(gib, iops, 10.0 * bool(iops))[None]
     nothing = np.zeros((1, USES))

@@ -24,10 +24,10 @@ def layout(name: str) -> Layout:
 
 
 def volume_of(found: Layout, relation: str) -> str:
-    """The type of the volume on which a relation of the platform lies."""
-    wanted = content_platform.relation_id(relation)
+    """The type of the volume that stores a relation of the platform."""
+    target = content_platform.relation_id(relation)
     for space in found.tablespaces:
-        if wanted in space.relations:
+        if target in space.relations:
             return found.volume(space.volume).type
     return found.volume(found.postgres.data).type
 

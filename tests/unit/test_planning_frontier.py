@@ -66,8 +66,8 @@ def test_a_point_on_a_faster_ones_layout_has_the_latency_of_that_layout() -> Non
 def test_what_a_goal_forbids_is_on_no_point() -> None:
     points = planning.frontier(PROFILE, Goal(forbid_types=("gp3", "io2")), CATALOG, points=4).points
     assert all("io2" not in name for point in points for name in point.volumes)
-    dearer = points[-1].usd_month / points[-1].tps
-    assert dearer > curve().points[-1].usd_month / curve().points[-1].tps
+    fastest = points[-1].usd_month / points[-1].tps
+    assert fastest > curve().points[-1].usd_month / curve().points[-1].tps
 
 
 def test_an_instance_that_is_too_small_has_no_frontier() -> None:

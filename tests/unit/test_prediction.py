@@ -81,16 +81,16 @@ def test_a_commits_wait_behind_data_stays_with_the_data() -> None:
         volumes=(*PROFILE.layout.volumes, wal),
         postgres=replace(PROFILE.layout.postgres, wal="wal"),
     )
-    told = replace(PROFILE, commit_ms=(5.0,) * 97 + (400.0,) * 3)
+    measured = replace(PROFILE, commit_ms=(5.0,) * 97 + (400.0,) * 3)
 
     def commit_p99_ms(profile: Profile, layout: Layout) -> float:
         found = predict(profile, layout, CATALOG).performance.commit_ms.p99
         assert found is not None
         return found
 
-    assert commit_p99_ms(told, told.layout) == pytest.approx(400, rel=0.1)
-    assert commit_p99_ms(told, apart) == pytest.approx(commit_p99_ms(PROFILE, apart))
-    assert commit_p99_ms(told, _with_data(iops=Iops(16_000))) < 200
+    assert commit_p99_ms(measured, measured.layout) == pytest.approx(400, rel=0.1)
+    assert commit_p99_ms(measured, apart) == pytest.approx(commit_p99_ms(PROFILE, apart))
+    assert commit_p99_ms(measured, _with_data(iops=Iops(16_000))) < 200
 
 
 @given(
@@ -177,8 +177,8 @@ def test_more_memory_reads_less_and_less_memory_more() -> None:
 def test_the_present_p99_is_met_and_carries_over() -> None:
     plain = predict(PROFILE, PROFILE.layout, CATALOG).performance.latency_ms.p99
     assert plain is not None
-    told = replace(PROFILE, client_p99_ms=3 * plain)
-    found = predict(told, PROFILE.layout, CATALOG)
+    measured = replace(PROFILE, client_p99_ms=3 * plain)
+    found = predict(measured, PROFILE.layout, CATALOG)
     assert found.performance.latency_ms.p99 == pytest.approx(3 * plain, rel=0.1)
     assert found.p99_interval is not None
     low, high = found.p99_interval

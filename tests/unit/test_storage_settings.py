@@ -64,9 +64,9 @@ def by_name(many: tuple[Setting, ...]) -> dict[tuple[str | None, str], Setting]:
     return {(one.tablespace, one.name): one for one in many}
 
 
-def with_volume(kind: str, **fields: object) -> Layout:
+def with_volume(volume_type: str, **fields: object) -> Layout:
     """The platform with its articles on a second volume, in tablespace extra."""
-    extra = Volume("extra", kind, Bytes(500 * GIB), "/mnt/extra", **fields)  # type: ignore[arg-type]
+    extra = Volume("extra", volume_type, Bytes(500 * GIB), "/mnt/extra", **fields)  # type: ignore[arg-type]
     relation = RelationId("content", "public", "old_articles")
     base = BASE.layout
     space = Tablespace("extra", "extra", (relation,))
@@ -122,11 +122,11 @@ def test_concurrency_is_never_lowered() -> None:
     assert not any(name == "effective_io_concurrency" for _, name in many)
 
 
-@pytest.mark.parametrize("kind", ["gp3", "gp2", "io2", "st1", "sc1"])
-def test_a_page_of_a_scan_is_never_dearer_than_a_random_one(kind: str) -> None:
-    iops = Iops(3000) if kind == "io2" else None
+@pytest.mark.parametrize("volume_type", ["gp3", "gp2", "io2", "st1", "sc1"])
+def test_a_page_of_a_scan_is_never_dearer_than_a_random_one(volume_type: str) -> None:
+    iops = Iops(3000) if volume_type == "io2" else None
     device = CATALOG.device(
-        Volume("v", kind, Bytes(500 * GIB), "/mnt/v", iops=iops), BASE.layout.host
+        Volume("v", volume_type, Bytes(500 * GIB), "/mnt/v", iops=iops), BASE.layout.host
     )
     assert sequential_page_us(device) < random_read_us(device)
 
@@ -284,19 +284,19 @@ def test_every_setting_is_one_that_diff_can_set_and_says_why() -> None:
 def test_settings_go_into_the_layout_and_through_its_file() -> None:
     layout, many = everything()
     kept = replace(layout, postgres=replace(layout.postgres, settings=(("work_mem", "64MB"),)))
-    wanted = with_settings(kept, many)
-    assert dict(wanted.postgres.settings)["work_mem"] == "64MB"
-    assert dict(wanted.postgres.settings)["wal_compression"] == "on"
-    (space,) = wanted.tablespaces
+    target = with_settings(kept, many)
+    assert dict(target.postgres.settings)["work_mem"] == "64MB"
+    assert dict(target.postgres.settings)["wal_compression"] == "on"
+    (space,) = target.tablespaces
     assert dict(space.options)["random_page_cost"] == "3.3"
-    assert parse_layout(format_layout(wanted), "planned.toml") == wanted
+    assert parse_layout(format_layout(target), "planned.toml") == target
 
 
 def test_diff_has_a_step_for_every_setting() -> None:
     layout, many = everything()
-    wanted = with_settings(layout, many)
+    target = with_settings(layout, many)
     state = replace(BASE.server, settings=(*DEFAULTS.items(), ("temp_tablespaces", "")))
-    taken = migration.steps(state, BASE.layout, wanted, rates={}, prune=False, made=frozenset())
+    taken = migration.steps(state, BASE.layout, target, rates={}, prune=False, made=frozenset())
     server = {step.subject for step in taken if step.kind == "set setting"}
     expected = {one.name for one in many if one.tablespace is None}
     # what the version 18 state above already has needs no step

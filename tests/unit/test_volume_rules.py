@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pgstow.catalog import load_shipped
 from pgstow.model import HostSpec, Layout, Placement, Volume
-from pgstow.rules import Asked, Sold, VolumeRules, pieces, refusal
+from pgstow.rules import ProvisionedVolume, Requirement, VolumeRules, pieces, violation
 from pgstow.units import GIB, MIB, Bytes, BytesPerSecond, Iops
 
 CATALOG = load_shipped()
@@ -35,7 +35,7 @@ def rules_of(way: tuple[str, str, int]) -> VolumeRules:
     return CATALOG.rules(name, HOSTS[platform])[number]
 
 
-def has(rules: VolumeRules, one: Sold) -> tuple[float, float]:
+def has(rules: VolumeRules, one: ProvisionedVolume) -> tuple[float, float]:
     """IOPS and bytes per second that a volume with these figures has."""
     iops = one.iops if rules.iops.is_provisioned else None
     rate = one.bytes_per_s if rules.throughput.is_provisioned else None
@@ -47,13 +47,13 @@ def has(rules: VolumeRules, one: Sold) -> tuple[float, float]:
     )
 
 
-def is_sold(rules: VolumeRules, one: Sold) -> bool:
+def is_sold(rules: VolumeRules, one: ProvisionedVolume) -> bool:
     iops = one.iops if rules.iops.is_provisioned else None
     rate = one.bytes_per_s if rules.throughput.is_provisioned else None
-    return refusal(rules, int(one.size_bytes), iops, rate) is None
+    return violation(rules, int(one.size_bytes), iops, rate) is None
 
 
-def is_enough(rules: VolumeRules, one: Sold, asked: Asked) -> bool:
+def is_enough(rules: VolumeRules, one: ProvisionedVolume, asked: Requirement) -> bool:
     iops, rate = has(rules, one)
     slack = 1 - 1e-8
     return (
@@ -68,7 +68,7 @@ def whole(asked: float, step: float) -> float:
 
 
 asks = st.builds(
-    Asked,
+    Requirement,
     st.one_of(st.floats(0, 400), st.floats(0, 20_000)).map(lambda gib: gib * GIB),
     st.one_of(st.floats(0, 8000), st.floats(0, 300_000)),
     st.one_of(st.floats(0, 900), st.floats(0, 5000)).map(lambda mibps: mibps * MIB),
@@ -78,7 +78,7 @@ asks = st.builds(
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(WAYS), asks)
 def test_the_least_is_sold_and_enough_and_nothing_less_is(
-    way: tuple[str, str, int], asked: Asked
+    way: tuple[str, str, int], asked: Requirement
 ) -> None:
     rules = rules_of(way)
     least = rules.least(asked)
@@ -88,9 +88,9 @@ def test_the_least_is_sold_and_enough_and_nothing_less_is(
     assert is_enough(rules, least, asked)
     steps = (rules.step_bytes or 1, 1.0, rules.throughput.step)
     for less in (
-        Sold(least.size_bytes - steps[0], least.iops, least.bytes_per_s),
-        Sold(least.size_bytes, least.iops - steps[1], least.bytes_per_s),
-        Sold(least.size_bytes, least.iops, least.bytes_per_s - steps[2]),
+        ProvisionedVolume(least.size_bytes - steps[0], least.iops, least.bytes_per_s),
+        ProvisionedVolume(least.size_bytes, least.iops - steps[1], least.bytes_per_s),
+        ProvisionedVolume(least.size_bytes, least.iops, least.bytes_per_s - steps[2]),
     ):
         if less.iops < least.iops and not rules.iops.is_provisioned:
             continue
@@ -102,7 +102,7 @@ def test_the_least_is_sold_and_enough_and_nothing_less_is(
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(WAYS), asks, st.integers(0, 10**6))
 def test_no_volume_nearby_that_is_enough_costs_less(
-    way: tuple[str, str, int], asked: Asked, seed: int
+    way: tuple[str, str, int], asked: Requirement, seed: int
 ) -> None:
     """Beside it: larger sizes with fewer IOPS, more IOPS with less throughput, and so on."""
     rules = rules_of(way)
@@ -114,7 +114,7 @@ def test_no_volume_nearby_that_is_enough_costs_less(
     step = rules.step_bytes or 1
     for _ in range(40):
         offset = random.integers(-40, 41, 3)
-        other = Sold(
+        other = ProvisionedVolume(
             max(step, least.size_bytes + int(offset[0]) * step),
             max(1.0, least.iops + float(offset[1])) if rules.iops.is_provisioned else least.iops,
             max(1.0, least.bytes_per_s + float(offset[2]) * rules.throughput.step)
@@ -128,7 +128,7 @@ def test_no_volume_nearby_that_is_enough_costs_less(
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(sorted(provider_documents.TYPES)), asks)
-def test_the_least_costs_what_the_providers_documents_say(kind: str, asked: Asked) -> None:
+def test_the_least_costs_what_the_providers_documents_say(kind: str, asked: Requirement) -> None:
     rules = CATALOG.rules(kind, HOSTS["ec2"])[0]
     least = rules.least(asked, is_whole=False)
     by_documents = provider_documents.TYPES[kind](
@@ -144,7 +144,9 @@ def test_the_least_costs_what_the_providers_documents_say(kind: str, asked: Aske
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(WAYS), asks)
-def test_the_pieces_hold_what_is_sold_at_its_price(way: tuple[str, str, int], asked: Asked) -> None:
+def test_the_pieces_hold_what_is_sold_at_its_price(
+    way: tuple[str, str, int], asked: Requirement
+) -> None:
     rules = rules_of(way)
     least = rules.least(asked, is_whole=False)
     usd = None if least is None else rules.usd_month(least)
@@ -175,7 +177,7 @@ def test_every_point_of_a_piece_is_sold(way: tuple[str, str, int], seed: int) ->
         mibps = float(random.uniform(piece.min_mibps, piece.max_mibps))
         if any(bound.at(gib, iops, mibps) < 0 for bound in piece.bounds):
             continue
-        asked = Asked(gib * GIB, iops, mibps * MIB)
+        asked = Requirement(gib * GIB, iops, mibps * MIB)
         least = rules.least(asked, is_whole=False)
         assert least is not None
         assert least.size_bytes <= asked.size_bytes * (1 + 1e-9)
@@ -191,18 +193,18 @@ def test_iops_and_throughput_of_gp3_are_rounded_together(
     mibps: float, expected: tuple[int, int]
 ) -> None:
     rules = CATALOG.rules("gp3", HOSTS["ec2"])[0]
-    least = rules.least(Asked(100 * GIB, mibps / 0.25, mibps * MIB))
+    least = rules.least(Requirement(100 * GIB, mibps / 0.25, mibps * MIB))
     assert least is not None
     assert (least.bytes_per_s / MIB, least.iops) == expected
 
 
 def test_azures_throughput_is_decimal() -> None:
     rules = CATALOG.rules("premium-ssd-v2", HOSTS["azure"])[0]
-    least = rules.least(Asked(100 * GIB, 3000, 110 * MIB))
+    least = rules.least(Requirement(100 * GIB, 3000, 110 * MIB))
     assert least is not None
     assert least.bytes_per_s == 125e6  # what is included, and not 120 MiB/s that are bought
     assert rules.usd_month(least) == pytest.approx(100 * 0.0803)
-    more = rules.least(Asked(100 * GIB, 3000, 125e6 + 1))
+    more = rules.least(Requirement(100 * GIB, 3000, 125e6 + 1))
     assert more is not None
     assert more.bytes_per_s == 126e6
     assert rules.usd_month(more) == pytest.approx(100 * 0.0803 + 0.04015)
@@ -210,39 +212,39 @@ def test_azures_throughput_is_decimal() -> None:
 
 def test_hyperdisk_balanced_has_its_ratios() -> None:
     rules = CATALOG.rules("hyperdisk-balanced", HOSTS["gce"])[0]
-    small = refusal(rules, 10 * GIB, 6000, None)
+    small = violation(rules, 10 * GIB, 6000, None)
     assert small is not None and "500 IOPS per GiB" in small.why
-    fast = refusal(rules, 100 * GIB, 4000, 1001 * MIB)
+    fast = violation(rules, 100 * GIB, 4000, 1001 * MIB)
     assert fast is not None and "0.25 MiB/s per IOPS" in fast.why
-    least = rules.least(Asked(GIB, 0, 1000 * MIB))
-    assert least == Sold(8 * GIB, 4000, 1000 * MIB)
+    least = rules.least(Requirement(GIB, 0, 1000 * MIB))
+    assert least == ProvisionedVolume(8 * GIB, 4000, 1000 * MIB)
 
 
 def test_rds_has_a_least_of_iops_for_each_gib() -> None:
     _, striped = CATALOG.rules("rds-io2", HOSTS["rds"])
-    refused = refusal(striped, 10_000 * GIB, 4999, None)
+    refused = violation(striped, 10_000 * GIB, 4999, None)
     assert refused is not None and "0.5 IOPS per GiB" in refused.why
-    assert striped.least(Asked(10_000 * GIB)) == Sold(10_000 * GIB, 5000, 0.0)
-    most = striped.least(Asked(400 * GIB, 256_000, 16_000 * MIB))
+    assert striped.least(Requirement(10_000 * GIB)) == ProvisionedVolume(10_000 * GIB, 5000, 0.0)
+    most = striped.least(Requirement(400 * GIB, 256_000, 16_000 * MIB))
     assert most is not None
-    assert striped.least(Asked(400 * GIB, 256_001)) is None
+    assert striped.least(Requirement(400 * GIB, 256_001)) is None
 
 
 @pytest.mark.parametrize("iops", [3000.5, 4000.25])
 def test_iops_are_sold_whole(iops: float) -> None:
     rules = CATALOG.rules("gp3", HOSTS["ec2"])[0]
-    refused = refusal(rules, 100 * GIB, iops, None)
+    refused = violation(rules, 100 * GIB, iops, None)
     assert refused is not None and "no whole number" in refused.why
-    assert refusal(rules, 100 * GIB, math.ceil(iops), None) is None
+    assert violation(rules, 100 * GIB, math.ceil(iops), None) is None
 
 
 def test_throughput_is_sold_by_the_providers_unit() -> None:
     gp3, v2 = CATALOG.rules("gp3", HOSTS["ec2"])[0], CATALOG.rules("premium-ssd-v2", HOSTS["azure"])
-    refused = refusal(gp3, 100 * GIB, 4000, 200e6)
+    refused = violation(gp3, 100 * GIB, 4000, 200e6)
     assert refused is not None and refused.fix == "use 191MiB/s"
-    refused = refusal(v2[0], 100 * GIB, 4000, 200 * MIB)
+    refused = violation(v2[0], 100 * GIB, 4000, 200 * MIB)
     assert refused is not None and refused.fix == "use 210MB/s"
-    assert refusal(v2[0], 100 * GIB, 4000, 200e6) is None
+    assert violation(v2[0], 100 * GIB, 4000, 200e6) is None
 
 
 @pytest.mark.parametrize(("name", "platform"), sorted({(n, p) for n, p, _ in WAYS}))
@@ -252,7 +254,7 @@ def test_the_check_takes_what_the_rules_call_least(name: str, platform: str) -> 
     for rules, iops, mibps in itertools.product(
         CATALOG.rules(name, host), (0, 3100, 9000), (0, 801)
     ):
-        least = rules.least(Asked(0, iops, mibps * MIB))
+        least = rules.least(Requirement(0, iops, mibps * MIB))
         if least is None:
             continue
         kind = CATALOG.volume_type(name)

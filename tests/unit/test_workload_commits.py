@@ -34,7 +34,7 @@ def with_ids(ids: float, subtransactions: float | None, *, syncs: float = 80.0) 
 def test_with_synchronous_commit_off_nobody_waits_and_the_wal_is_written_all_the_same() -> None:
     work = workload_of(with_setting("synchronous_commit", "off"))
     assert work.write_fraction == 0
-    written = work.lazy_wal_writes * work.lazy_wal_bytes * TPS
+    written = work.background_wal_writes * work.background_wal_bytes * TPS
     assert written == pytest.approx(PROFILE.wal.bytes.mean)
 
 

@@ -9,7 +9,7 @@ from pgstow.catalog.managed import as_sold
 from pgstow.catalog.prices import has
 from pgstow.catalog.types import VolumeType, default_region
 from pgstow.model import Layout, LayoutError, UserError, Volume, Warning
-from pgstow.rules import refusal
+from pgstow.rules import violation
 from pgstow.units import MIB, format_exact_size, format_rate, format_size
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _type(catalog: "Catalog", layout: Layout, volume: Volume) -> VolumeType:
 def _check_sold(kind: VolumeType, volume: Volume) -> None:
     """Refuse what the type's rules do not allow: name the figure, the rule and its source."""
     rules = as_sold(kind, volume).rules()
-    found = refusal(rules, volume.size_bytes, volume.iops, volume.throughput)
+    found = violation(rules, volume.size_bytes, volume.iops, volume.throughput)
     if found is not None:
         fact = kind.facts[found.key]
         raise LayoutError(

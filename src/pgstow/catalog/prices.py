@@ -3,7 +3,7 @@
 from pgstow.catalog.managed import as_sold
 from pgstow.catalog.types import VolumeType, gib
 from pgstow.model import Price, Volume
-from pgstow.rules import Sold, VolumeRules
+from pgstow.rules import ProvisionedVolume, VolumeRules
 from pgstow.units import MIB
 
 Line = tuple[str, float]
@@ -25,17 +25,17 @@ def volume_price(kind: VolumeType, volume: Volume, region: str | None) -> Price:
     return Price(round(usd * volume.stripes, 6), counted)
 
 
-def has(rules: VolumeRules, volume: Volume) -> Sold:
+def has(rules: VolumeRules, volume: Volume) -> ProvisionedVolume:
     """What one member of a volume has; what has no limit costs nothing and is 0."""
     size = volume.size_bytes
-    return Sold(
+    return ProvisionedVolume(
         size,
         rules.iops_of(size, volume.iops) or 0.0,
         rules.throughput_of(size, volume.iops, volume.throughput) or 0.0,
     )
 
 
-def _size_lines(rules: VolumeRules, one: Sold) -> list[Line]:
+def _size_lines(rules: VolumeRules, one: ProvisionedVolume) -> list[Line]:
     size = gib(one.size_bytes)
     text = f"{_number(size)} GiB × {format_unit_price(rules.usd_per_gib)}"
     lines = [(text, size * rules.usd_per_gib)]
@@ -45,7 +45,7 @@ def _size_lines(rules: VolumeRules, one: Sold) -> list[Line]:
     return lines
 
 
-def _iops_lines(rules: VolumeRules, one: Sold) -> list[Line]:
+def _iops_lines(rules: VolumeRules, one: ProvisionedVolume) -> list[Line]:
     """A line for each tier that the volume's IOPS reach."""
     if not rules.iops.is_provisioned:
         return []
@@ -58,7 +58,7 @@ def _iops_lines(rules: VolumeRules, one: Sold) -> list[Line]:
     return lines
 
 
-def _throughput_lines(rules: VolumeRules, one: Sold) -> list[Line]:
+def _throughput_lines(rules: VolumeRules, one: ProvisionedVolume) -> list[Line]:
     """A line for what is over the throughput included, in the provider's unit."""
     rule, usd = rules.throughput, rules.usd_per_mibps
     included = rule.included or 0.0

@@ -252,7 +252,7 @@ def as_plain(found: "Plan", profile: "Profile", rules: "Catalog") -> dict[str, A
 
     plain: dict[str, Any] = {one.name: getattr(found, one.name) for one in fields(found)}
     plain["gap_pct"], plain["proof"] = found.gap_pct, found.proof
-    plain["fullest"] = planning.fullest(found)
+    plain["fullest"] = planning.bottleneck(found)
     plain["changes"] = planning.changes(profile, found.layout, rules)
     plain["user_files"] = rules.user_files
     return plain

@@ -54,7 +54,7 @@ def _headroom(found: "Plan") -> "Iterator[str]":
     """How full limits are at the goal's speed, beside those above, at the predicted one."""
     from pgstow import planning
 
-    full = planning.fullest(found)
+    full = planning.bottleneck(found)
     if full is None:
         return
     yield (

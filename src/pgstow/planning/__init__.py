@@ -16,7 +16,7 @@ from pgstow.planning.growth import (
     growth_needed,
     growth_warnings,
 )
-from pgstow.planning.headroom import Fullest, fullest
+from pgstow.planning.headroom import Bottleneck, bottleneck
 from pgstow.planning.memory import cache_of, unknown_warnings
 from pgstow.planning.planner import plan
 from pgstow.planning.selection import select, select_one, select_together
@@ -24,12 +24,12 @@ from pgstow.planning.why import TypeChoice, VolumeChoice, Why, why, why_wal
 
 __all__ = [
     "RULES",
+    "Bottleneck",
     "Changes",
     "Compared",
     "Contents",
     "Frontier",
     "FrontierPoint",
-    "Fullest",
     "Growth",
     "Margins",
     "Move",
@@ -40,6 +40,7 @@ __all__ = [
     "age_evidence",
     "backup_warnings",
     "baseline",
+    "bottleneck",
     "cache_of",
     "changes",
     "compare",
@@ -47,7 +48,6 @@ __all__ = [
     "evidence",
     "frontier",
     "full_warnings",
-    "fullest",
     "grown",
     "growth",
     "growth_needed",

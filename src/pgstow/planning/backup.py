@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from pgstow.model import Goal, InfeasibleError, Layout, Volume, Warning
 from pgstow.planning.candidates import PlanningCatalog, sold
 from pgstow.planning.economics import Access, Margins, gib_bought
-from pgstow.rules import Asked
+from pgstow.rules import Requirement
 from pgstow.units import GIB, Bytes, Iops
 
 _NAME = "backup"
@@ -35,7 +35,7 @@ def backup_apart(present: Layout, catalog: PlanningCatalog) -> tuple[Layout, Bac
 
 
 def backup_volume(base: Layout, goal: Goal, catalog: PlanningCatalog) -> Backup | None:
-    """The cheapest volume for backups of the wanted size; None where none is wanted.
+    """The cheapest volume for backups of the goal's size; None where the goal has none.
 
     They are written and read from end to end: the cheapest type by space does.
     """
@@ -49,7 +49,7 @@ def backup_volume(base: Layout, goal: Goal, catalog: PlanningCatalog) -> Backup 
         if not is_offered or candidate.type in goal.forbid_types or candidate.is_ephemeral:
             continue
         gib = gib_bought(candidate, size, margins)
-        least = candidate.rules.least(Asked(gib * GIB))
+        least = candidate.rules.least(Requirement(gib * GIB))
         if least is not None:
             is_bought = candidate.is_iops_provisioned and candidate.rules.iops.included is None
             volume = Volume(
@@ -86,22 +86,23 @@ def with_backup(layout: Layout, backup: Backup) -> Layout:
 
 def backup_warnings(layout: Layout) -> tuple[Warning, ...]:
     """Backups that would be lost together with what they are of."""
-    place = layout.postgres
-    if place.backup is None:
+    placement = layout.postgres
+    if placement.backup is None:
         return ()
     holds = [
         name
-        for name, volume in (("the data", place.data), ("pg_wal", place.wal))
-        if volume == place.backup
+        for name, volume in (("the data", placement.data), ("pg_wal", placement.wal))
+        if volume == placement.backup
     ]
-    holds += ["temporary files"] if place.backup in place.temp else []
-    holds += [f"tablespace {s.name}" for s in layout.tablespaces if s.volume == place.backup]
+    holds += ["temporary files"] if placement.backup in placement.temp else []
+    holds += [f"tablespace {s.name}" for s in layout.tablespaces if s.volume == placement.backup]
     if not holds:
         return ()
     return (
         Warning(
             "backup-not-apart",
-            f"volume {place.backup} has the backups and {', '.join(holds)}: it takes both with it",
+            f"volume {placement.backup} has the backups and {', '.join(holds)}: "
+            "it takes both with it",
             "give the backups a volume of their own",
         ),
     )

@@ -1,7 +1,7 @@
 """What others would buy for the same goal: rules of thumb and published methods, to be compared.
 
-Each rule decides what lies where and on which types; every volume is then sized for what lies on
-it at the wanted throughput, with the goal's headroom and free space, as a plan's are. Where a type
+Each rule decides what is placed where and on which types; every volume is then sized for what is on
+it at the target throughput, with the goal's headroom and free space, as a plan's are. Where a type
 cannot be sold that large, the largest is taken. General means the platform's cheapest type that is
 no hard disk, fast its quickest with provisioned IOPS: gp3 and io2 on EC2.
 
@@ -40,18 +40,18 @@ class RuleContext:
     problem: PlacementProblem
     response_ms: float | None
 
-    def kept(self, volume: str, kind: str) -> int:
+    def kept(self, volume: str, volume_type: str) -> int:
         """The candidate that keeps a volume, as another type."""
-        return self._index(f"{volume}:{kind}")
+        return self._index(f"{volume}:{volume_type}")
 
-    def new(self, kind: str) -> int:
+    def new(self, volume_type: str) -> int:
         """The candidate of one new volume of a type."""
-        return self._index(f"{kind}x1")
+        return self._index(f"{volume_type}x1")
 
     def _index(self, key: str) -> int:
-        for place, candidate in enumerate(self.problem.candidates):
+        for index, candidate in enumerate(self.problem.candidates):
             if candidate.key == key:
-                return place
+                return index
         raise InfeasibleError(f"the platform sells no {key}", "compare on another platform")
 
     @property
@@ -83,16 +83,16 @@ class RuleContext:
             and not (candidate.is_hdd or candidate.is_ephemeral or candidate.is_for_wal)
         ]
         if not found:
-            raise InfeasibleError(f"volume {kept} can be of hard disks alone", "")
+            raise InfeasibleError(f"volume {kept} can only be of hard disks", "")
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """Where a rule puts things: the candidates of relations, and of data directory, WAL, temp."""
+    """The candidates that a rule chooses: of relations, and of data directory, WAL, temp."""
 
     items: Ints
-    singles: Ints
+    special_items: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,69 +107,73 @@ class Quote:
 Rule = Callable[[RuleContext], Assignment]
 
 
-def _everything(where: RuleContext, candidate: int, *, wal: int | None = None) -> Assignment:
-    singles = np.full(where.problem.singles.count, candidate, dtype=np.int64)
-    singles[1] = candidate if wal is None else wal
-    return Assignment(np.full(where.problem.items.count, candidate, dtype=np.int64), singles)
-
-
-def _one_volume(where: RuleContext) -> Assignment:
-    return _everything(where, where.kept(where.data, where.general))
-
-
-def _all_fast(where: RuleContext) -> Assignment:
-    return _everything(where, where.kept(where.data, where.fast))
-
-
-def _wal_apart(where: RuleContext) -> Assignment:
-    wal = where.new(where.general)
-    return _everything(where, where.kept(where.data, where.general), wal=wal)
-
-
-def _indexes_on_fast(where: RuleContext) -> Assignment:
-    assignment = _one_volume(where)
-    kinds = {relation.id: relation.kind for relation in where.planner.profile.server.relations}
-    relations = where.planner.demands.relations
-    is_index = np.array([kinds[relation] == "index" for relation in relations], dtype=bool)
-    assignment.items[is_index] = where.new(where.fast)
-    return assignment
-
-
-def _by_hand(where: RuleContext) -> Assignment:
-    """The document's layout: WAL alone and what is not cold on fast volumes, the rest on bulk."""
-    fast = where.new(where.fast)
-    wal = next(
-        (c for c, s in enumerate(where.problem.candidates) if s.key == f"{where.fast}x1b"), fast
+def _everything(context: RuleContext, candidate: int, *, wal: int | None = None) -> Assignment:
+    special_items = np.full(context.problem.special_items.count, candidate, dtype=np.int64)
+    special_items[1] = candidate if wal is None else wal
+    return Assignment(
+        np.full(context.problem.items.count, candidate, dtype=np.int64), special_items
     )
-    assignment = _everything(where, where.kept(where.data, where.general), wal=wal)
-    accesses = _accesses(where)
-    assignment.items[accesses >= _COLD_SHARE * accesses.sum()] = fast
-    assignment.singles[2:] = fast
+
+
+def _one_volume(context: RuleContext) -> Assignment:
+    return _everything(context, context.kept(context.data, context.general))
+
+
+def _all_fast(context: RuleContext) -> Assignment:
+    return _everything(context, context.kept(context.data, context.fast))
+
+
+def _wal_apart(context: RuleContext) -> Assignment:
+    wal = context.new(context.general)
+    return _everything(context, context.kept(context.data, context.general), wal=wal)
+
+
+def _indexes_on_fast(context: RuleContext) -> Assignment:
+    assignment = _one_volume(context)
+    relation_kinds = {
+        relation.id: relation.kind for relation in context.planner.profile.server.relations
+    }
+    relations = context.planner.demands.relations
+    is_index = np.array([relation_kinds[relation] == "index" for relation in relations], dtype=bool)
+    assignment.items[is_index] = context.new(context.fast)
     return assignment
 
 
-def _greedy(where: RuleContext) -> Assignment:
+def _by_hand(context: RuleContext) -> Assignment:
+    """The document's layout: the WAL and what is not cold on fast volumes, the rest on bulk."""
+    fast = context.new(context.fast)
+    wal = next(
+        (c for c, s in enumerate(context.problem.candidates) if s.key == f"{context.fast}x1b"), fast
+    )
+    assignment = _everything(context, context.kept(context.data, context.general), wal=wal)
+    accesses = _accesses(context)
+    assignment.items[accesses >= _COLD_SHARE * accesses.sum()] = fast
+    assignment.special_items[2:] = fast
+    return assignment
+
+
+def _greedy(context: RuleContext) -> Assignment:
     """The densest relations on the fast type: of all cuts that meet the goal, the cheapest."""
-    problem, fast = where.problem, where.new(where.fast)
-    assignment = _one_volume(where)
-    density = _accesses(where) / problem.items.demand[:, 0]
+    problem, fast = context.problem, context.new(context.fast)
+    assignment = _one_volume(context)
+    density = _accesses(context) / problem.items.demand[:, 0]
     order = np.argsort(-density, kind="stable")
-    limited = replace(problem, response_ms=where.response_ms)
+    limited = replace(problem, response_ms=context.response_ms)
     best: tuple[bool, float, Assignment] | None = None
     for cut in np.unique(np.linspace(0, len(order), _CUTS).astype(np.int64)).tolist():
-        tried = Assignment(assignment.items.copy(), assignment.singles)
+        tried = Assignment(assignment.items.copy(), assignment.special_items)
         tried.items[order[:cut]] = fast
         load = _loads(problem, tried)
-        usd = sum(_bought(problem, c, load[c])[1] for c in _used(tried))
+        usd = sum(_sized(problem, c, load[c])[1] for c in _used(tried))
         tried_cut = (not keeps_shared(limited, load), usd, tried)
         if best is None or tried_cut[:2] < best[:2]:
             best = tried_cut
     return best[2] if best else assignment
 
 
-def _right_sized(where: RuleContext) -> Assignment:
+def _right_sized(context: RuleContext) -> Assignment:
     """Everything where it is; each volume of the type that bears its own load most cheaply."""
-    layout, demands, problem = where.planner.base, where.planner.demands, where.problem
+    layout, demands, problem = context.planner.base, context.planner.demands, context.problem
     temp = layout.postgres.temp[0] if layout.postgres.temp else layout.postgres.data
     current_volumes = (
         np.array(demands.volumes)[demands.current_volume]
@@ -177,8 +181,8 @@ def _right_sized(where: RuleContext) -> Assignment:
         else np.array([])
     )
     every = (layout.postgres.data, layout.postgres.wal, temp)
-    special_current_volumes = np.array(every[: problem.singles.count])
-    assignment = _everything(where, 0)
+    special_current_volumes = np.array(every[: problem.special_items.count])
+    assignment = _everything(context, 0)
     for volume in layout.volumes:
         ways = [
             c
@@ -190,14 +194,14 @@ def _right_sized(where: RuleContext) -> Assignment:
         prices: list[tuple[bool, float, int]] = []
         for c in ways:
             assignment.items[current_volumes == volume.name] = c
-            assignment.singles[special_current_volumes == volume.name] = c
-            _, usd, fits = _bought(problem, c, _loads(problem, assignment)[c])
+            assignment.special_items[special_current_volumes == volume.name] = c
+            _, usd, fits = _sized(problem, c, _loads(problem, assignment)[c])
             prices.append((not fits, usd, c))
         if not prices:
             raise InfeasibleError(f"volume {volume.name} can be kept in no way", "")
         chosen = min(prices)[2]
         assignment.items[current_volumes == volume.name] = chosen
-        assignment.singles[special_current_volumes == volume.name] = chosen
+        assignment.special_items[special_current_volumes == volume.name] = chosen
     return assignment
 
 
@@ -212,13 +216,15 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def _accesses(where: RuleContext) -> Floats:
+def _accesses(context: RuleContext) -> Floats:
     """Reads, scans' reads and writes of one transaction, by relation."""
-    return np.asarray(where.problem.items.demand[:, READS : WRITES + 1].sum(axis=1))
+    return np.asarray(context.problem.items.demand[:, READS : WRITES + 1].sum(axis=1))
 
 
 def _used(assignment: Assignment) -> list[int]:
-    used: list[int] = np.unique(np.concatenate((assignment.items, assignment.singles))).tolist()
+    used: list[int] = np.unique(
+        np.concatenate((assignment.items, assignment.special_items))
+    ).tolist()
     return used
 
 
@@ -229,13 +235,15 @@ def _loads(problem: PlacementProblem, assignment: Assignment) -> Floats:
     load: Floats = np.einsum("cuk,ck->cu", problem.use_per_demand, np.stack(sums, axis=1))
     np.add.at(
         load,
-        assignment.singles,
-        problem.singles.use[np.arange(len(assignment.singles)), assignment.singles],
+        assignment.special_items,
+        problem.special_items.use[
+            np.arange(len(assignment.special_items)), assignment.special_items
+        ],
     )
     return load
 
 
-def _bought(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float, bool]:
+def _sized(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float, bool]:
     """What bears a load and its price; where nothing does (False), as much as can be bought."""
     found = sizes(problem, c, load)
     if found is not None:
@@ -253,7 +261,7 @@ def _bought(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, flo
             low, best = middle, found
     if best is None:
         candidate = problem.candidates[c].label
-        raise InfeasibleError(f"{candidate} cannot hold what would lie on it", "")
+        raise InfeasibleError(f"{candidate} cannot hold what is placed on it", "")
     return *best, False
 
 
@@ -264,25 +272,25 @@ def rule_context(planner: Planner, tps: float) -> RuleContext:
     return RuleContext(planner, planner.unlimited(tps), response_ms)
 
 
-def bought(rule: Rule, where: RuleContext) -> Quote:
-    """A rule's volumes, each sized for what lies on it.
+def quoted(rule: Rule, context: RuleContext) -> Quote:
+    """A rule's volumes, each sized for what is placed on it.
 
     Raises InfeasibleError where the platform does not sell what the rule asks for.
     """
-    problem, assignment = where.problem, rule(where)
+    problem, assignment = context.problem, rule(context)
     load = _loads(problem, assignment)
-    volumes = [_bought(problem, c, load[c]) for c in _used(assignment)]
+    volumes = [_sized(problem, c, load[c]) for c in _used(assignment)]
     return Quote(assignment, tuple(one for one, _, _ in volumes), sum(usd for _, usd, _ in volumes))
 
 
-def layout(quote: Quote, where: RuleContext) -> Layout:
+def layout(quote: Quote, context: RuleContext) -> Layout:
     """The layout that was bought."""
     placed = PlacementSolution(
         item_candidate=quote.assignment.items,
-        special_candidate=quote.assignment.singles,
+        special_candidate=quote.assignment.special_items,
         volumes=quote.volumes,
         usd_month=quote.usd_month,
         bound_usd=0.0,
     )
-    solution = solution_of(where.problem, placed, where.planner.demands)
-    return layout_of(where.planner.base, solution)
+    solution = solution_of(context.problem, placed, context.planner.demands)
+    return layout_of(context.planner.base, solution)

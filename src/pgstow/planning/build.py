@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from pgstow.model import Layout, RelationId, Tablespace, Volume
 from pgstow.planning.needs import TEMP, WAL
 from pgstow.planning.problem import Bought, Solution
-from pgstow.rules import Asked
+from pgstow.rules import Requirement
 from pgstow.units import GIB, Bytes, BytesPerSecond, Iops
 
 _SOLVER = 1e-6  # of a quantity: what the solver may be off by
@@ -20,7 +20,7 @@ def layout_of(present: Layout, solution: Solution) -> Layout:
         names[one.candidate.key]: _volume(one, names[one.candidate.key], present)
         for one in solution.volumes
     }
-    on = {single: names[candidate] for single, candidate in solution.special_candidate.items()}
+    on = {special: names[candidate] for special, candidate in solution.special_candidate.items()}
     volume_of_relation = {
         relation: names[candidate] for relation, candidate in solution.relation_candidate.items()
     }
@@ -57,14 +57,14 @@ def _names(present: Layout, solution: Solution) -> dict[str, str]:
             names[one.candidate.key] = one.candidate.name
             taken.add(one.candidate.name)
     for one in sorted(new, key=lambda one: -one.iops / max(one.gib, 1.0)):
-        holds = (*one.singles, *(("relations",) if one.relations else ()))
+        holds = (*one.special_items, *(("relations",) if one.relations else ()))
         if holds == (WAL,):
-            wanted = "wal"
+            preferred = "wal"
         elif holds == (TEMP,):
-            wanted = "temp"
+            preferred = "temp"
         else:
-            wanted = "fast" if one.iops / max(one.gib, 1.0) >= 3 else "bulk"
-        name = _free_name(wanted, taken)
+            preferred = "fast" if one.iops / max(one.gib, 1.0) >= 3 else "bulk"
+        name = _free_name(preferred, taken)
         taken.add(name)
         names[one.candidate.key] = name
     return names
@@ -114,7 +114,7 @@ def _sold(bought: Bought) -> tuple[Bytes, float, float]:
     """Size, IOPS and bytes per second of one member, on the provider's grid."""
     rules, members = bought.candidate.rules, bought.candidate.stripes
     has_iops, has_rate = rules.iops.is_provisioned, rules.throughput.is_provisioned
-    asked = Asked(
+    asked = Requirement(
         bought.gib / members * GIB * (1 - _SOLVER),
         bought.iops / members * (1 - _SOLVER) if has_iops else 0.0,
         bought.bytes_per_s / members * (1 - _SOLVER) if has_rate else 0.0,
@@ -171,9 +171,9 @@ def _tablespaces(
     )
 
 
-def _free_name(wanted: str, taken: Container[str]) -> str:
-    """The wanted name, with the first number that makes it free where it is taken."""
-    name, number = wanted, 2
+def _free_name(preferred: str, taken: Container[str]) -> str:
+    """The preferred name, with the first number that makes it free where it is taken."""
+    name, number = preferred, 2
     while name in taken:
-        name, number = f"{wanted}{number}", number + 1
+        name, number = f"{preferred}{number}", number + 1
     return name

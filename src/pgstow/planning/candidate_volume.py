@@ -1,4 +1,4 @@
-"""Candidates: the kinds of volume a plan may buy or keep, with size and performance still open."""
+"""Candidate volumes: what a plan may buy or keep, with size and performance still open."""
 
 import math
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ class CandidateVolume:
     is_ephemeral: bool = False
     is_hdd: bool = False
     existing: Volume | None = None
-    holds_gib: float | None = None  # what lies on the existing volume; None: not known
-    name: str | None = None  # of a new volume whose name is wanted
+    holds_gib: float | None = None  # what the existing volume stores; None: not known
+    name: str | None = None  # of a new volume that a pin names
     annual_failure_rate: float | None = None  # of the whole array; None: not known
     is_for_wal: bool = False  # it holds the WAL and nothing else
     goes_with: tuple[str, ...] = ()  # the types that the data must be on; empty: any
@@ -78,7 +78,7 @@ class CandidateVolume:
         return replace(self, read_us=read_us, write_us=flush_us)
 
     def kept_gib(self, free_space: float) -> float:
-        """How much may lie on an existing volume that keeps its size: a plan leaves free what it
+        """How much an existing volume may hold that keeps its size: a plan leaves free what it
         buys, and does not make fuller what was fuller before. 0: it is as a new one."""
         if self.existing is None or self.holds_gib is None:
             return 0.0

@@ -92,32 +92,37 @@ def candidate_volumes(
     host = present.host
     check_types(goal, host, catalog)
     offered = [
-        kind
-        for kind in catalog.types(host.platform)
-        if (not goal.allow_types or kind.name in goal.allow_types)
-        and kind.name not in goal.forbid_types
-        and kind.price_in(host.region) is not None
-        and not kind.is_local
+        volume_type
+        for volume_type in catalog.types(host.platform)
+        if (not goal.allow_types or volume_type.name in goal.allow_types)
+        and volume_type.name not in goal.forbid_types
+        and volume_type.price_in(host.region) is not None
+        and not volume_type.is_local
     ]
     candidates = []
     for volume in present.volumes:
         keeping = {volume.type: catalog.volume_type(volume.type)}
         if host.platform in _CHANGES_TYPE and not keeping[volume.type].is_local:
-            keeping |= {kind.name: kind for kind in offered if not kind.is_ephemeral}
-        for kind in keeping.values():
+            keeping |= {
+                volume_type.name: volume_type
+                for volume_type in offered
+                if not volume_type.is_ephemeral
+            }
+        for volume_type in keeping.values():
             candidate = candidate_of(
-                kind, catalog.rules(kind.name, host)[0], volume.stripes, volume
+                volume_type, catalog.rules(volume_type.name, host)[0], volume.stripes, volume
             )
             if candidate is not None:
                 candidates.append(candidate)
-    for kind in offered:
-        for stripes in _STRIPES if kind.name == "gp3" else (1, 2, 4):
+    for volume_type in offered:
+        for stripes in _STRIPES if volume_type.name == "gp3" else (1, 2, 4):
             if stripes <= goal.max_stripes:
-                rules = catalog.rules(kind.name, host)[0]
+                rules = catalog.rules(volume_type.name, host)[0]
                 candidates += [
                     candidate
                     for copy in range(_COPIES if stripes == 1 else 1)
-                    if (candidate := candidate_of(kind, rules, stripes, None, copy)) is not None
+                    if (candidate := candidate_of(volume_type, rules, stripes, None, copy))
+                    is not None
                 ]
     candidates += [
         replace(candidate, key=f"{candidate.key}@{name}", name=name)
@@ -138,7 +143,7 @@ def candidate_volumes(
 
 def check_types(goal: Goal, host: HostSpec, catalog: PlanningCatalog) -> None:
     """Refuse types to allow or forbid that contradict, are not there, or not on this platform."""
-    names = [kind.name for kind in catalog.types(host.platform)]
+    names = [volume_type.name for volume_type in catalog.types(host.platform)]
     both = sorted(set(goal.allow_types) & set(goal.forbid_types))
     if both:
         raise UserError(f"{both[0]} is both allowed and forbidden", "drop one of the two")
@@ -161,12 +166,18 @@ def _price_remedy(host: HostSpec) -> str:
 def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> list[CandidateVolume]:
     """The instance's own disks where it has any and none is in use: all of them, or one."""
     disks, disk_bytes = catalog.instance_disks(present.host)
-    kinds = {kind.name: kind for kind in catalog.types(present.host.platform)}
-    wanted = [name for name, kind in kinds.items() if kind.is_ephemeral and kind.is_local]
-    if not disks or not disk_bytes or any(volume.type in wanted for volume in present.volumes):
+    volume_types = {
+        volume_type.name: volume_type for volume_type in catalog.types(present.host.platform)
+    }
+    local = [
+        name
+        for name, volume_type in volume_types.items()
+        if volume_type.is_ephemeral and volume_type.is_local
+    ]
+    if not disks or not disk_bytes or any(volume.type in local for volume in present.volumes):
         return []
     candidates = []
-    for name in wanted:
+    for name in local:
         if name in goal.forbid_types or (goal.allow_types and name not in goal.allow_types):
             continue
         size = Bytes(disk_bytes // GIB * GIB)
@@ -175,7 +186,7 @@ def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> li
         candidates += [
             candidate
             for stripes in sorted({1, min(disks, goal.max_stripes)})
-            if (candidate := candidate_of(kinds[name], rules, stripes, None)) is not None
+            if (candidate := candidate_of(volume_types[name], rules, stripes, None)) is not None
         ]
     return candidates
 
@@ -183,9 +194,9 @@ def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> li
 def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[CandidateVolume, ...]:
     """One new volume of each type whose price is known on a host."""
     candidates = [
-        candidate_of(kind, catalog.rules(kind.name, host)[0], 1, None)
-        for kind in catalog.types(host.platform)
-        if not kind.is_local
+        candidate_of(volume_type, catalog.rules(volume_type.name, host)[0], 1, None)
+        for volume_type in catalog.types(host.platform)
+        if not volume_type.is_local
     ]
     return tuple(candidate for candidate in candidates if candidate is not None)
 
@@ -208,7 +219,7 @@ def in_place_groups(candidates: tuple[CandidateVolume, ...]) -> tuple[tuple[str,
 
 
 def candidate_of(
-    kind: VolumeType,
+    volume_type: VolumeType,
     rules: VolumeRules,
     stripes: int,
     existing: Volume | None,
@@ -218,7 +229,7 @@ def candidate_of(
     if existing is not None:
         held = max(existing.size_bytes, rules.min_bytes or 0)
         rules = _declared(rules, existing)
-        if kind.is_local:  # a disk is as large as it is
+        if volume_type.is_local:  # a disk is as large as it is
             rules = replace(rules, max_bytes=Bytes(held))
         if rules.max_bytes is not None and held > rules.max_bytes:
             return None
@@ -226,27 +237,33 @@ def candidate_of(
     rules = _proposed(rules, is_new=existing is None)
     if not pieces(rules):
         return None
-    name = f"{existing.name}:{kind.name}" if existing else f"{kind.name}x{stripes}{'b' * copy}"
+    name = (
+        f"{existing.name}:{volume_type.name}"
+        if existing
+        else f"{volume_type.name}x{stripes}{'b' * copy}"
+    )
     return CandidateVolume(
         key=name,
         rules=rules,
         stripes=stripes,
-        **latencies(kind, existing),
-        random_io_bytes=_HDD_RANDOM_IO_BYTES if kind.is_hdd else 8192,
-        is_ephemeral=kind.is_ephemeral,
-        is_hdd=kind.is_hdd,
+        **latencies(volume_type, existing),
+        random_io_bytes=_HDD_RANDOM_IO_BYTES if volume_type.is_hdd else 8192,
+        is_ephemeral=volume_type.is_ephemeral,
+        is_hdd=volume_type.is_hdd,
         existing=existing,
-        annual_failure_rate=failure_rate(kind.annual_failure_rate, stripes),
-        is_for_wal=kind.holds == "wal",
-        goes_with=kind.goes_with,
+        annual_failure_rate=failure_rate(volume_type.annual_failure_rate, stripes),
+        is_for_wal=volume_type.holds == "wal",
+        goes_with=volume_type.goes_with,
     )
 
 
-def latencies(kind: VolumeType, existing: Volume | None) -> Latencies:
+def latencies(volume_type: VolumeType, existing: Volume | None) -> Latencies:
     """A candidate's means and 99th percentiles: the layout's own where the type is kept."""
-    is_kept = existing is not None and existing.type == kind.name
-    latency = kind.latency_of(existing) if existing and is_kept else kind.latency
-    mechanics = kind.mechanics_of(existing) if existing and is_kept else kind.mechanics
+    is_kept = existing is not None and existing.type == volume_type.name
+    latency = volume_type.latency_of(existing) if existing and is_kept else volume_type.latency
+    mechanics = (
+        volume_type.mechanics_of(existing) if existing and is_kept else volume_type.mechanics
+    )
     way_us, most_way_us = (mechanics.mean_us, mechanics.most_us) if mechanics else (0.0, 0.0)
     return {
         "read_us": _mean(latency.read_us_p50, latency.read_us_p99) + way_us,
@@ -291,7 +308,7 @@ def _proposed(rules: VolumeRules, *, is_new: bool) -> VolumeRules:
 def holding(
     candidates: tuple[CandidateVolume, ...], gib: Mapping[str, float]
 ) -> tuple[CandidateVolume, ...]:
-    """The candidates with what lies now on the volumes that they keep, by name."""
+    """The candidates with what is stored now on the volumes that they keep, by name."""
     return tuple(
         candidate
         if candidate.existing is None

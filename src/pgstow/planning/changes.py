@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pgstow.model import Layout, Profile
-from pgstow.prediction import places
+from pgstow.prediction import volumes_of_relations
 from pgstow.prediction.simulation import DeviceCatalog
 from pgstow.units import MIB, format_size
 
@@ -73,8 +73,8 @@ def _difference(present: Layout, planned: Layout, name: str, catalog: DeviceCata
 
 def _relations(profile: Profile, planned: Layout) -> tuple[Move, ...]:
     relations = profile.server.relations
-    before = places(profile.layout, relations)
-    after = places(planned, relations)
+    before = volumes_of_relations(profile.layout, relations)
+    after = volumes_of_relations(planned, relations)
     counts: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
     for relation in relations:
@@ -93,7 +93,7 @@ def _others(present: Layout, planned: Layout) -> tuple[Move, ...]:
     moves = []
     if before.wal != after.wal:
         moves.append(Move("wal", before.wal, after.wal))
-    old, new = (place.temp or (place.data,) for place in (before, after))
+    old, new = (placement.temp or (placement.data,) for placement in (before, after))
     if old != new:
         moves.append(Move("temp", ", ".join(old), ", ".join(new)))
     return tuple(moves)

@@ -12,7 +12,7 @@ from pgstow.model import (
     Profile,
 )
 from pgstow.planning.backup import Backup, with_backup
-from pgstow.planning.baselines import RULES, Rule, bought, layout, rule_context
+from pgstow.planning.baselines import RULES, Rule, layout, quoted, rule_context
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.planner import case_of
@@ -38,7 +38,7 @@ class Compared:
 
 
 def baseline(name: str, profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Layout:
-    """What one rule of :data:`RULES` buys: for the wanted throughput, or within the budget.
+    """What one rule of :data:`RULES` buys: for the target throughput, or within the budget.
 
     Where even its least is over the budget, that. Raises InfeasibleError where the platform does
     not sell what the rule asks for.
@@ -105,7 +105,7 @@ class _Rules:
         assert budget is not None, "without a budget there is a throughput"
         fastest = self._fastest(rule, budget)
         every = [self._at(rule, fastest * (1 - _STEP * step)) for step in range(_STEPS)]
-        # whole IOPS and MiB/s may be a few cents dearer than what was searched for
+        # whole IOPS and MiB/s may cost a few cents more than what was searched for
         kept = [
             one for one in every if (one[1].performance.usd_month or 0.0) <= self._most_usd + CENT
         ]
@@ -120,8 +120,8 @@ class _Rules:
         return float("inf") if budget is None else budget
 
     def _at(self, rule: Rule, tps: float) -> tuple[Layout, Prediction]:
-        where = rule_context(self.planner, tps)
-        found = layout(bought(rule, where), where)
+        context = rule_context(self.planner, tps)
+        found = layout(quoted(rule, context), context)
         if self.backup is not None:
             found = with_backup(found, self.backup)
         self.catalog.check(found)
@@ -133,7 +133,7 @@ class _Rules:
         most = min(work.tps_of_cores * (1 - self.goal.headroom), work.tps_of_clients)
 
         def is_affordable(tps: float) -> bool:
-            return bought(rule, rule_context(self.planner, tps)).usd_month <= budget
+            return quoted(rule, rule_context(self.planner, tps)).usd_month <= budget
 
         return highest(most * 2.0**-_BISECTIONS, most, _BISECTIONS, is_affordable)
 

@@ -1,11 +1,17 @@
-"""What lies on each volume of a predicted layout, and what each of it asks there."""
+"""What is on each volume of a predicted layout, and the load of each thing there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pgstow.model import Prediction, Profile, RelationId
 from pgstow.planning.needs import flush_rate, wal_gib
-from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, places, workload_of
+from pgstow.prediction import (
+    SEQUENTIAL_READ_BYTES,
+    RelationWork,
+    Workload,
+    volumes_of_relations,
+    workload_of,
+)
 from pgstow.units import BLOCK_BYTES, GIB
 
 _NOISE = 1.15  # of a simulation's reads
@@ -44,7 +50,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What lies on one volume: the busiest first, the rest summed; and the space it takes."""
+    """What is on one volume: the busiest first, the rest summed; and the space it takes."""
 
     volume: str
     shares: tuple[Share, ...]
@@ -54,7 +60,7 @@ class Contents:
 def contents(
     prediction: Prediction, profile: Profile, *, shown: int = 8, are_parts_summed: bool = True
 ) -> tuple[Contents, ...]:
-    """What lies on each volume, ``shown`` relations of each by name; partitions as one, or each."""
+    """What is on each volume, ``shown`` relations of each by name; partitions as one, or each."""
     workload = workload_of(profile)
     tps = prediction.performance.tps
     layout = prediction.layout
@@ -108,12 +114,12 @@ def _relations_by_volume(
     shown: Mapping[RelationId, tuple[RelationId, str]],
 ) -> dict[str, list[Share]]:
     tps = prediction.performance.tps
-    where = places(prediction.layout, profile.server.relations)
+    volume_of = volumes_of_relations(prediction.layout, profile.server.relations)
     observed = _observed_blocks(profile)
     grouped: dict[tuple[str, RelationId, str], list[RelationWork]] = {}
     owners: dict[tuple[str, RelationId, str], int] = {}
     for owner, works in work_by_owner(profile, workload).items():
-        key = (where[works[0].relation].name, *shown.get(owner, (owner, "table")))
+        key = (volume_of[works[0].relation].name, *shown.get(owner, (owner, "table")))
         grouped.setdefault(key, []).extend(works)
         owners[key] = owners.get(key, 0) + 1
     by_volume: dict[str, list[Share]] = {}
@@ -167,17 +173,17 @@ def _as_predicted(shares: list[Share], reads: float) -> list[Share]:
 def wal_share(prediction: Prediction, profile: Profile, workload: Workload) -> Share:
     """Flushes by group commit at the predicted flush time, and the bytes written."""
     tps = prediction.performance.tps
-    commits, lazy = workload.write_fraction * tps, workload.lazy_wal_writes * tps
+    commits, background = workload.write_fraction * tps, workload.background_wal_writes * tps
     flush_s = (prediction.performance.wal_sync_us or 0.0) / 1e6
     flushes = flush_rate(commits, flush_s)
-    written = commits * workload.wal_bytes + lazy * workload.lazy_wal_bytes
+    written = commits * workload.wal_bytes + background * workload.background_wal_bytes
     return Share(
         kind=WAL_KIND,
         name=None,
         relations=0,
         size_bytes=round(wal_gib(profile) * GIB),
         reads=0.0,
-        writes=flushes + lazy,
+        writes=flushes + background,
         # a flush writes whole pages, of which it fills the first and the last in part
         bytes_per_second=written + flushes * BLOCK_BYTES,
     )

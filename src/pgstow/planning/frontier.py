@@ -12,7 +12,7 @@ from pgstow.planning.growth import Growth
 from pgstow.planning.placement import (
     IOPS,
     WAIT,
-    Missing,
+    NoSolution,
     PlacementProblem,
     PlacementSolution,
     Series,
@@ -26,7 +26,7 @@ from pgstow.prediction import Workload
 POINTS = 30
 _SLOWEST = 0.5  # of the observed throughput
 _BISECTIONS = 6
-_SHARES = (1.0, 0.95, 0.9, 0.8, 0.6, 0.3)  # of what the programme reaches, tried by simulation
+_SHARES = (1.0, 0.95, 0.9, 0.8, 0.6, 0.3)  # of what the model reaches, tried by simulation
 _GAP = 2e-3
 _NODES_MAX = 12
 
@@ -53,7 +53,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Points by rising throughput; ``knee`` is the place of the one after which speed gets dear."""
+    """Points by rising throughput; ``knee``: the index of the one after which more costs most."""
 
     points: tuple[FrontierPoint, ...]
     knee: int
@@ -78,10 +78,10 @@ def frontier(
     curve = _Curve(planner, case.present, 0.0 if case.backup is None else case.backup.usd_month)
     slowest = _SLOWEST * planner.workload.transactions_per_second
     first = curve.at(slowest)
-    if isinstance(first, Missing):
+    if isinstance(first, NoSolution):
         remedy = "allow more types or volumes, or less headroom"
         what = f"{slowest:,.0f} TPS, half of what was observed"
-        if first is Missing.NOT_FOUND:
+        if first is NoSolution.NOT_FOUND:
             raise NotFoundError(f"no layout was found in time for {what}", remedy)
         raise InfeasibleError(f"no layout reaches even {what}", remedy)
     fastest = _fastest(curve, slowest)
@@ -91,7 +91,7 @@ def frontier(
         for tps, following in pairwise((*speeds[1:], None)):
             if following is not None:
                 curve.begin(following, pool)
-            if tps is not None and not isinstance(one := curve.at(tps), Missing):
+            if tps is not None and not isinstance(one := curve.at(tps), NoSolution):
                 met.append(one)
     found = [one.point for one in _monotone(curve, met)]
     return Frontier(tuple(found), knee_of(found))
@@ -115,7 +115,7 @@ class _Curve:
     base: PlacementProblem | None = None  # the first, whose uses the columns hold
     tps: float = 0.0  # of that
     series: Series | None = None
-    known: dict[float, _Met | Missing] = field(default_factory=dict)
+    known: dict[float, _Met | NoSolution] = field(default_factory=dict)
     begun: dict[float, Planner] = field(default_factory=dict)
 
     def begin(self, tps: float, pool: Executor) -> None:
@@ -124,16 +124,16 @@ class _Curve:
             self.begun[tps] = self._planner(tps)
             self.begun[tps].begin(tps, pool)
 
-    def at(self, tps: float) -> _Met | Missing:
+    def at(self, tps: float) -> _Met | NoSolution:
         """The cheapest layout at one speed, or why there is none."""
         if tps not in self.known:
             self.known[tps] = self._at(tps)
         return self.known[tps]
 
-    def _at(self, tps: float) -> _Met | Missing:
+    def _at(self, tps: float) -> _Met | NoSolution:
         planner = self.begun.pop(tps, None) or self._planner(tps)
         found = cheapest(planner, tps)
-        if isinstance(found, Missing):
+        if isinstance(found, NoSolution):
             return found
         point = FrontierPoint(
             tps=tps,
@@ -151,14 +151,14 @@ class _Curve:
         planner = self._planner(tps)
         point = replace(
             slow.point,
-            latency_ms=_latency_ms(planner.glance(fast.layout, tps), planner.workload, tps),
+            latency_ms=_latency_ms(planner.quick_check(fast.layout, tps), planner.workload, tps),
             usd_month=fast.point.usd_month,
             volumes=fast.point.volumes,
         )
         return _Met(point, fast.layout)
 
     def reaches(self, tps: float) -> bool:
-        """Whether the programme has a layout for a speed; the simulator is not asked."""
+        """Whether the model has a layout for a speed; it is not simulated."""
         return self._planner(tps).reaches(tps)
 
     def _planner(self, tps: float) -> Planner:
@@ -171,7 +171,7 @@ class _Curve:
             *,
             breaks_ties: bool = True,
             within_usd: float | None = None,
-        ) -> PlacementSolution | Missing:
+        ) -> PlacementSolution | NoSolution:
             if within_usd is not None and is_small(problem):
                 return place_within(problem, breaks_ties=False, within_usd=within_usd)
             return self._placed(problem, tps, breaks_ties=breaks_ties)
@@ -180,9 +180,9 @@ class _Curve:
 
     def _placed(
         self, problem: PlacementProblem, tps: float, *, breaks_ties: bool
-    ) -> PlacementSolution | Missing:
-        singles, base = problem.singles, self.base
-        if is_small(problem) or problem.max_move_gib is not None or singles.alone:
+    ) -> PlacementSolution | NoSolution:
+        special_items, base = problem.special_items, self.base
+        if is_small(problem) or problem.max_move_gib is not None or special_items.exclusive:
             return place_within(problem, gap=_GAP, breaks_ties=breaks_ties)
         if base is None or self.series is None:
             self.base, self.tps = problem, tps
@@ -191,18 +191,18 @@ class _Curve:
         use, given = problem.use_per_demand, base.use_per_demand
         load_factor = float(use[0, IOPS, 1] / given[0, IOPS, 1])
         alike = (
-            base.singles.allowed == singles.allowed
+            base.special_items.allowed == special_items.allowed
         ).all() and base.headroom == problem.headroom
         if not alike or not np.allclose(use[:, IOPS:WAIT], load_factor * given[:, IOPS:WAIT]):
             return place_within(problem, gap=_GAP, breaks_ties=breaks_ties)
-        own = singles.use.copy()
+        own = special_items.use.copy()
         own[:, :, IOPS:WAIT] /= load_factor
         scaled = replace(
             problem,
             use_per_demand=given,
             items=base.items,
-            kinds=base.kinds,
-            singles=replace(singles, use=own),
+            item_classes=base.item_classes,
+            special_items=replace(special_items, use=own),
             load_factor=load_factor,
         )
         return self.series.place(scaled, gap=_GAP, node_limit=_NODES_MAX)
@@ -214,7 +214,7 @@ def _fastest(curve: _Curve, slowest: float) -> float:
     if not curve.reaches(most):
         most = highest(slowest, most, _BISECTIONS, curve.reaches)
     every = (slowest + (most - slowest) * share for share in _SHARES)
-    return next((tps for tps in every if not isinstance(curve.at(tps), Missing)), slowest)
+    return next((tps for tps in every if not isinstance(curve.at(tps), NoSolution)), slowest)
 
 
 def _latency_ms(found: Prediction, workload: Workload, tps: float) -> float:
@@ -223,7 +223,7 @@ def _latency_ms(found: Prediction, workload: Workload, tps: float) -> float:
 
 
 def _monotone(curve: _Curve, points: list[_Met]) -> list[_Met]:
-    """A layout for more is a layout for less: no point is dearer than a faster one."""
+    """A layout for more is a layout for less: no point costs more than a faster one."""
     best: list[_Met] = []
     for one in reversed(points):
         costs_more = bool(best) and one.point.usd_month > best[-1].point.usd_month

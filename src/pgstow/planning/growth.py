@@ -10,11 +10,11 @@ from datetime import datetime
 
 from pgstow.model import Layout, Profile, Relation, RelationId, UserError, Warning
 from pgstow.planning.needs import base_gib, wal_gib
-from pgstow.prediction import places
+from pgstow.prediction import volumes_of_relations
 from pgstow.units import GIB, Bytes, format_duration, format_size
 
 _APART_S = 3600.0  # two profiles nearer than this say little: files grow in steps
-_FAR = 30.0  # times what was seen: beyond, the reader is told
+_FAR = 30.0  # times what was seen: beyond, there is a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ def full_warnings(
 ) -> tuple[Warning, ...]:
     """The volumes of a layout that fill up within the horizon, and when."""
     relations = profile.server.relations
-    where = places(layout, relations)
+    volume_of = volumes_of_relations(layout, relations)
     used: defaultdict[str, float] = defaultdict(float)
     rates: defaultdict[str, float] = defaultdict(float)
     used[layout.postgres.data] += base_gib() * GIB
     used[layout.postgres.wal] += wal_gib(profile) * GIB
     for relation in relations:
-        name = where[relation.id].name
+        name = volume_of[relation.id].name
         used[name] += relation.size_bytes
         rates[name] += found.bytes_per_second.get(relation.id, 0.0)
     warnings = []

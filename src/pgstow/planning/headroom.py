@@ -10,7 +10,7 @@ from pgstow.model import Plan, Prediction
 
 
 @dataclass(frozen=True, slots=True)
-class Fullest:
+class Bottleneck:
     """The limit that is used most at ``tps``: a share of it."""
 
     tps: float
@@ -18,17 +18,17 @@ class Fullest:
     where: str  # "volume fast", "host cap"
 
 
-def fullest_at(prediction: Prediction, tps: float) -> Fullest:
+def bottleneck_at(prediction: Prediction, tps: float) -> Bottleneck:
     """The fullest limit of a layout's volumes and their host, scaled from the predicted speed."""
     shares = [(load.utilisation, f"volume {load.volume}") for load in prediction.volumes]
     shares.append((prediction.host_utilisation or 0.0, "the instance's storage cap"))
     used, where = max(shares)
     speed = prediction.performance.tps
-    return Fullest(tps, used * tps / speed if speed > 0 else used, where)
+    return Bottleneck(tps, used * tps / speed if speed > 0 else used, where)
 
 
-def fullest(plan: Plan) -> Fullest | None:
+def bottleneck(plan: Plan) -> Bottleneck | None:
     """The same of a plan, at the speed that it is for; None where it is for none."""
     if plan.bound is None or plan.bound.acceptance is None:
         return None
-    return fullest_at(plan.prediction, plan.bound.acceptance.tps)
+    return bottleneck_at(plan.prediction, plan.bound.acceptance.tps)

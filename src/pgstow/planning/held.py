@@ -1,4 +1,4 @@
-"""What lies on each volume now, in the sizes that are planned for."""
+"""What each volume stores now, in the sizes that are planned for."""
 
 from pgstow.model import Profile
 from pgstow.planning.needs import base_gib, wal_gib
@@ -9,15 +9,15 @@ from pgstow.units import GIB
 
 def held_gib(profile: Profile, demands: Demands, workload: Workload) -> dict[str, float]:
     """GiB by volume: relations, the data directory, the WAL, a minute of temporary files."""
-    place = profile.layout.postgres
+    placement = profile.layout.postgres
     held = dict.fromkeys(demands.volumes, 0.0)
     for current_volume, size in zip(
         demands.current_volume.tolist(), demands.demand[:, SIZE].tolist(), strict=True
     ):
         held[demands.volumes[current_volume]] += size
-    held[place.data] += base_gib()
-    held[place.wal] += wal_gib(profile)
+    held[placement.data] += base_gib()
+    held[placement.wal] += wal_gib(profile)
     if workload.temp_bytes > 0:
         spilled = workload.temp_bytes * workload.transactions_per_second * 60 / GIB
-        held[place.temp[0] if place.temp else place.data] += max(1.0, spilled)
+        held[placement.temp[0] if placement.temp else placement.data] += max(1.0, spilled)
     return held

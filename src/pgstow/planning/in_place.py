@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pgstow.model import Profile, Reason
 from pgstow.planning.changes import changes
-from pgstow.planning.placement import Missing, is_small
+from pgstow.planning.placement import NoSolution, is_small
 from pgstow.planning.search import Found, Planner, cheapest
 from pgstow.units import format_size
 
@@ -26,9 +26,9 @@ def why_moving(planner: Planner, found: Found, profile: Profile) -> tuple[Reason
     parts += ["temporary files"] if any(move.what == "temp" for move in moves.moves) else []
     choice, because = ", ".join(parts), "together with what is bought, the cheapest for the goal"
     still = cheapest(replace(planner, goal=replace(goal, max_move_bytes=0)), found.tps)
-    if isinstance(still, Missing):
+    if isinstance(still, NoSolution):
         nothing = "none: in place alone misses the goal"
-        if still is Missing.NOT_FOUND:
+        if still is NoSolution.NOT_FOUND:
             nothing = "none was found in place alone"
         return (Reason("moves", choice, because, nothing, None),)
     nothing = "nothing moved, volumes changed in place"

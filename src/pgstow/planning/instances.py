@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pgstow.model import HostSpec, InfeasibleError, Reason, Warning
 from pgstow.planning.candidates import Machine
-from pgstow.planning.placement import Missing
+from pgstow.planning.placement import NoSolution
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.problem import READS
 from pgstow.planning.search import TPS_TOLERANCE, Found, Planner, Tightening, cheapest, fastest
@@ -42,7 +42,7 @@ class Offer:
         )
 
     def dominates(self, other: "Offer") -> bool:
-        """Whether it is no dearer and worse in nothing."""
+        """Whether it costs no more and is worse in nothing."""
         if self.usd_month > other.usd_month:
             return False
         return all(a >= b for a, b in zip(self._capacities, other._capacities, strict=True))
@@ -79,7 +79,7 @@ def is_arm(name: str) -> bool:
 def undominated(
     offers: Iterable[tuple[Machine, float]], present: str, memory_bytes: int | None
 ) -> tuple[Offer, ...]:
-    """The machines that could take the load and are beaten by none; the cheapest first."""
+    """The machines that could take the load and that none dominates; the cheapest first."""
     fit = [
         Offer(machine, usd)
         for machine, usd in offers
@@ -104,7 +104,7 @@ def cheapest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn, tps: float
     """
     tried: list[tuple[Offer, Planner, Found]] = []
     missed: list[tuple[Offer, str]] = []
-    dearer: list[tuple[str, float]] = []  # not tried, and at least so much
+    too_expensive: list[tuple[str, float]] = []  # not tried, and at least so much
     freely: dict[tuple[int, int | None], float] = {}  # by the machine's own disks
     bound = best = float("inf")
     for offer in offers:
@@ -119,23 +119,23 @@ def cheapest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn, tps: float
         if disks not in freely:
             free = replace(problem, host_kiops=None, host_mibps=None, response_ms=None)
             placed = place_within(free)
-            known = 0.0 if placed is Missing.NOT_FOUND else float("inf")
-            freely[disks] = known if isinstance(placed, Missing) else placed.bound_usd
+            known = 0.0 if placed is NoSolution.NOT_FOUND else float("inf")
+            freely[disks] = known if isinstance(placed, NoSolution) else placed.bound_usd
         least = offer.usd_month + freely[disks]
         if least < best:
             solution = planner.solved(problem)
-            if isinstance(solution, Missing):
-                if solution is Missing.NOT_FOUND:
+            if isinstance(solution, NoSolution):
+                if solution is NoSolution.NOT_FOUND:
                     bound = min(bound, least)
                 missed.append((offer, "its storage cap is too low"))
                 continue
             least = offer.usd_month + solution.bound_usd
         bound = min(bound, least)
         if least >= best:
-            dearer.append((offer.machine.name, least))
+            too_expensive.append((offer.machine.name, least))
             continue
         found = cheapest(planner, tps)
-        if isinstance(found, Missing):
+        if isinstance(found, NoSolution):
             missed.append((offer, "its latency under this load is too high"))
             continue
         tried.append((offer, planner, found))
@@ -143,7 +143,7 @@ def cheapest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn, tps: float
     if not tried:
         return None
     offer, planner, found = min(tried, key=lambda one: _total(one[0], one[2]))
-    others = dearer + [(o.machine.name, _total(o, f)) for o, _, f in tried if o is not offer]
+    others = too_expensive + [(o.machine.name, _total(o, f)) for o, _, f in tried if o is not offer]
     reason = _reason(offer, best, others, missed)
     return Chosen(offer, planner, found, min(bound, best), reason)
 

@@ -1,6 +1,6 @@
 """Managed platforms: on RDS there is one volume of data, and perhaps one for the WAL.
 
-No tablespace lies on a volume of its own there. What is planned is the type, size, IOPS and
+A tablespace cannot have a volume of its own there. What is planned is the type, size, IOPS and
 throughput of the volume, a Dedicated Log Volume, and the instance.
 """
 
@@ -12,7 +12,7 @@ from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
 from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.candidates import PlanningCatalog, candidate_of, check_types, latencies
 from pgstow.planning.pins import Pins
-from pgstow.planning.placement import Missing
+from pgstow.planning.placement import NoSolution
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.search import Found, Planner
 from pgstow.units import MIB
@@ -36,15 +36,17 @@ def managed_candidates(
     check_types(goal, present.host, catalog)
     data = present.volume(present.postgres.data)
     candidates: list[CandidateVolume] = []
-    for kind in catalog.types(present.host.platform):
-        if not _is_offered(kind.name, data, goal):
+    for volume_type in catalog.types(present.host.platform):
+        if not _is_offered(volume_type.name, data, goal):
             continue
-        if kind.holds == "wal":
-            log = candidate_of(kind, catalog.rules(kind.name, present.host)[0], 1, None)
+        if volume_type.holds == "wal":
+            log = candidate_of(
+                volume_type, catalog.rules(volume_type.name, present.host)[0], 1, None
+            )
             if log is not None:
                 candidates.append(_kept(log, present, catalog))
             continue
-        candidates += _in_place(kind.name, data, present, catalog)
+        candidates += _in_place(volume_type.name, data, present, catalog)
     if not any(
         candidate.existing is not None and not candidate.is_for_wal for candidate in candidates
     ):
@@ -66,10 +68,10 @@ def _in_place(
     name: str, data: Volume, present: Layout, catalog: PlanningCatalog
 ) -> list[CandidateVolume]:
     """One type below and above the size at which it is striped."""
-    kind = catalog.volume_type(name)
+    volume_type = catalog.volume_type(name)
     found = []
     for number, rules in enumerate(catalog.rules(name, present.host)):
-        candidate = candidate_of(kind, rules, 1, data)
+        candidate = candidate_of(volume_type, rules, 1, data)
         if candidate is not None:
             key = f"{candidate.key}, striped" if number else candidate.key
             found.append(replace(candidate, key=key))
@@ -93,12 +95,12 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
         other = np.array(
             [candidate.key != bought.candidate.key for candidate in problem.candidates]
         )
-        kinds, singles = problem.kinds, problem.singles
+        item_classes, special_items = problem.item_classes, problem.special_items
         placed = place_within(
             replace(
                 problem,
-                kinds=replace(kinds, allowed=kinds.allowed & other),
-                singles=replace(singles, allowed=singles.allowed & other),
+                item_classes=replace(item_classes, allowed=item_classes.allowed & other),
+                special_items=replace(special_items, allowed=special_items.allowed & other),
             )
         )
         name = (
@@ -110,7 +112,7 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
         )
         choice = f"{bought.candidate.type} of {bought.gib:,.0f} GiB"
         subject = f"volume {name}"
-        if isinstance(placed, Missing):
+        if isinstance(placed, NoSolution):
             nothing = "none: no other type or size with a known price meets the goal"
             reasons.append(Reason(subject, choice, because, nothing, None))
             continue
@@ -143,9 +145,10 @@ def managed_warnings(
             )
         )
     unknown = [
-        kind.name
-        for kind in catalog.types("rds")
-        if candidate_of(kind, catalog.rules(kind.name, present.host)[0], 1, None) is None
+        volume_type.name
+        for volume_type in catalog.types("rds")
+        if candidate_of(volume_type, catalog.rules(volume_type.name, present.host)[0], 1, None)
+        is None
     ]
     if unknown:
         warnings.append(

@@ -19,12 +19,12 @@ def cache_on(profile: Profile, instance: str | None, catalog: PlanningCatalog) -
     if instance is None or instance == host.instance or profile.host is None:
         return None
     present = catalog.memory_bytes(host)
-    wanted = catalog.memory_bytes(HostSpec(host.platform, host.region, instance))
-    if present is None or wanted is None or wanted == present:
+    planned = catalog.memory_bytes(HostSpec(host.platform, host.region, instance))
+    if present is None or planned is None or planned == present:
         return None
     if abs(profile.host.memory_bytes / present - 1) > _SAME:
         return None
-    return CacheSize(round(present * _CACHE_SHARE), round(wanted * _CACHE_SHARE))
+    return CacheSize(round(present * _CACHE_SHARE), round(planned * _CACHE_SHARE))
 
 
 def cache_of(memory_bytes: int, profile: Profile) -> CacheSize:

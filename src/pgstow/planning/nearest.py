@@ -1,7 +1,7 @@
 """A goal that nothing was found for: what stands in the way, and the nearest that can be met.
 
-Every goal that is named is one of the user's own, with one wish changed: it was planned for, as it
-would be if the user asked for it.
+Every goal that is named is the user's with one target changed, and has been planned for as if the
+user had asked for it.
 """
 
 import math
@@ -9,36 +9,38 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pgstow.model import Goal, HostCap, InfeasibleError, NotFoundError
-from pgstow.planning.placement import Missing, moved_gib
+from pgstow.planning.placement import NoSolution, moved_gib
 from pgstow.planning.search import Found, Planner, Tightening, cheapest, highest
 from pgstow.units import GIB, MIB
 
 _BISECTIONS = 10
-_SHARES = (1.0, 0.97, 0.93, 0.85, 0.7, 0.5)  # of the programme's throughput, tried by simulation
+_SHARES = (1.0, 0.97, 0.93, 0.85, 0.7, 0.5)  # of the model's throughput, tried by simulation
 _STEP, _STEPS = 1.25, 8  # by which a latency is raised, and how often
 _HOST = "the instance's storage cap"
 _LATENCY = "the latency of the allowed types"
 
-Relaxed = Callable[[Goal], Planner | None]  # a planner for another goal of the user's
-Refusal = InfeasibleError | NotFoundError
+PlannerFor = Callable[[Goal], Planner | None]  # a planner for another goal of the user's
+GoalError = InfeasibleError | NotFoundError
 
 
-def unmet(planner: Planner, tps: float, why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
+def unmet(
+    planner: Planner, tps: float, why: NoSolution, goal: Goal, with_goal: PlannerFor
+) -> GoalError:
     """What to say of a goal that nothing was found for."""
     near = " or ".join(_nearest(planner, tps, goal, with_goal))
     conflict = _conflict(planner, tps, goal, with_goal)
     where = f" on {goal.instance}" if goal.instance is not None else ""
     what = f"the goal of {tps:,.0f} TPS{latency_targets(goal)}{where}"
     remedy = f"{conflict}; the nearest that can be met: {near}" if near else conflict
-    if why is Missing.INFEASIBLE:
+    if why is NoSolution.INFEASIBLE:
         return InfeasibleError(f"no layout meets {what}", remedy)
     return NotFoundError(f"no layout was found in time for {what}, and none is not proved", remedy)
 
 
-def over_budget(why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
+def over_budget(why: NoSolution, goal: Goal, with_goal: PlannerFor) -> GoalError:
     """What to say where nothing is within the budget: what the least would cost."""
     free = with_goal(replace(goal, budget_usd_month=None, tps=None))
-    least = Missing.NOT_FOUND if free is None else _cheapest_at_all(free)
+    least = NoSolution.NOT_FOUND if free is None else _cheapest_at_all(free)
     nearest = ""
     if isinstance(least, Found):
         price = _price(least, free).removeprefix(" for")
@@ -47,7 +49,7 @@ def over_budget(why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
     remedy = (
         "raise --budget, or allow cheaper types; what the server holds now cannot shrink" + nearest
     )
-    if why is Missing.INFEASIBLE:
+    if why is NoSolution.INFEASIBLE:
         return InfeasibleError(
             f"no layout{latency_targets(goal)} costs as little as {budget}", remedy
         )
@@ -57,20 +59,20 @@ def over_budget(why: Missing, goal: Goal, with_goal: Relaxed) -> Refusal:
     )
 
 
-def too_slow(found: Found, goal: Goal, with_goal: Relaxed) -> Refusal:
-    """What to say where the fastest layout within the budget is slower than wanted."""
+def too_slow(found: Found, goal: Goal, with_goal: PlannerFor) -> GoalError:
+    """What to say where the fastest layout within the budget is slower than the target."""
     tps, budget = goal.tps or 0.0, goal.budget_usd_month or 0.0
     free = with_goal(replace(goal, budget_usd_month=None))
-    more_expensive = Missing.NOT_FOUND if free is None else cheapest(free, tps)
+    at_any_price = NoSolution.NOT_FOUND if free is None else cheapest(free, tps)
     fastest = found.prediction.performance.tps
     parts = [f"the fastest within it: {fastest:,.0f} TPS{_price(found, free)}"]
-    if isinstance(more_expensive, Found):
+    if isinstance(at_any_price, Found):
         parts.append(
-            f"the cheapest of {tps:,.0f} TPS:{_price(more_expensive, free).removeprefix(' for')}"
+            f"the cheapest of {tps:,.0f} TPS:{_price(at_any_price, free).removeprefix(' for')}"
         )
     what, remedy = f"{tps:,.0f} TPS{latency_targets(goal)}", "; ".join(parts)
-    is_proved = more_expensive is Missing.INFEASIBLE or (
-        isinstance(more_expensive, Found) and more_expensive.bound_usd + _beside_usd(free) > budget
+    is_proved = at_any_price is NoSolution.INFEASIBLE or (
+        isinstance(at_any_price, Found) and at_any_price.bound_usd + _beside_usd(free) > budget
     )
     if is_proved:
         return InfeasibleError(
@@ -92,8 +94,8 @@ def latency_targets(goal: Goal) -> str:
     return f" with {' and '.join(parts)}" if parts else ""
 
 
-def _conflict(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> str:
-    """Name the limits whose removal alone would make the goal reachable."""
+def _conflict(planner: Planner, tps: float, goal: Goal, with_goal: PlannerFor) -> str:
+    """Name the limits of which dropping one would make the goal reachable."""
     if planner.problem(tps, Tightening()) is None:
         work = planner.workload
         return (
@@ -112,7 +114,7 @@ def _conflict(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> s
 
 
 def _relaxations(
-    planner: Planner, goal: Goal, with_goal: Relaxed
+    planner: Planner, goal: Goal, with_goal: PlannerFor
 ) -> Iterator[tuple[str, Planner | None, bool]]:
     """Planners without one limit each, and whether the simulator must agree."""
     if planner.cap.iops is not None or planner.cap.bytes_per_second is not None:
@@ -144,10 +146,12 @@ def _is_met(planner: Planner, tps: float, *, is_checked: bool) -> bool:
     if problem is None:
         return False
     endless = replace(problem, response_ms=None)
-    return not isinstance(planner.place(endless, breaks_ties=False, within_usd=math.inf), Missing)
+    return not isinstance(
+        planner.place(endless, breaks_ties=False, within_usd=math.inf), NoSolution
+    )
 
 
-def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Iterator[str]:
+def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: PlannerFor) -> Iterator[str]:
     slower = _most(planner, tps, goal, with_goal)
     if slower is not None:
         yield f"--tps {slower.tps:g}{_price(slower, planner)}"
@@ -156,15 +160,15 @@ def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> It
         if moving is not None:
             yield moving
     for option, field in (("--commit-p99", "commit_p99_ms"), ("--read-p99", "read_p99_ms")):
-        wanted: float | None = getattr(goal, field)
-        if wanted is None:
+        target_ms: float | None = getattr(goal, field)
+        if target_ms is None:
             continue
         quickest = min(
             (s.write_us_p99 if field == "commit_p99_ms" else s.read_us_p99) / 1e3
             for s in planner.candidates
             if not s.is_ephemeral
         )
-        limit = max(wanted, quickest)
+        limit = max(target_ms, quickest)
         for _ in range(_STEPS):
             limit = _ceil(limit * _STEP)
             met = _with(with_goal, replace(goal, **{field: limit}), tps)  # type: ignore[arg-type]
@@ -173,28 +177,28 @@ def _nearest(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> It
                 break
 
 
-def _with(with_goal: Relaxed, goal: Goal, tps: float) -> Found | None:
+def _with(with_goal: PlannerFor, goal: Goal, tps: float) -> Found | None:
     """What the user would get for another goal; None where that is nothing."""
     planner = with_goal(goal)
-    found = Missing.NOT_FOUND if planner is None else cheapest(planner, tps)
-    return None if isinstance(found, Missing) else found
+    found = NoSolution.NOT_FOUND if planner is None else cheapest(planner, tps)
+    return None if isinstance(found, NoSolution) else found
 
 
-def _most(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> Found | None:
+def _most(planner: Planner, tps: float, goal: Goal, with_goal: PlannerFor) -> Found | None:
     """The highest throughput under ``tps`` that is met with all else the goal says."""
     low = highest(0.0, tps, _BISECTIONS, planner.reaches)
     for share in _SHARES:
         if low <= 0:
             break
-        # in the digits that are said, and with the clients that so much takes
-        wanted = _floor(low * share)
-        found = _with(with_goal, replace(goal, tps=wanted), wanted)
+        # as printed, and with the clients that so much takes
+        target_tps = _floor(low * share)
+        found = _with(with_goal, replace(goal, tps=target_tps), target_tps)
         if found is not None:
             return found
     return None
 
 
-def _least_moved(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -> str | None:
+def _least_moved(planner: Planner, tps: float, goal: Goal, with_goal: PlannerFor) -> str | None:
     """How much the cheapest layout that may move anything moves, if so much is enough."""
     free = _with(with_goal, replace(goal, max_move_bytes=None), tps)
     if free is None:
@@ -205,7 +209,7 @@ def _least_moved(planner: Planner, tps: float, goal: Goal, with_goal: Relaxed) -
     return None if within is None else f"--max-move {limit_mib}MiB{_price(within, planner)}"
 
 
-def _cheapest_at_all(planner: Planner) -> Found | Missing:
+def _cheapest_at_all(planner: Planner) -> Found | NoSolution:
     """The cheapest layout for half the load that was seen."""
     return cheapest(planner, planner.workload.transactions_per_second * 0.5)
 
@@ -221,7 +225,7 @@ def _beside_usd(planner: Planner | None) -> float:
 
 
 def _floor(value: float) -> float:
-    """Down to three digits, so that what is said can be met.
+    """Down to three digits, so that what is printed can be met.
 
     >>> _floor(12345.6), _floor(9.876)
     (12300.0, 9.87)

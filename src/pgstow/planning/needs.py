@@ -18,7 +18,7 @@ _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the d
 
 @dataclass(frozen=True, slots=True)
 class ResourceDemand:
-    """What one unit asks of a volume of one candidate, at the wanted throughput."""
+    """What one unit asks of a volume of one candidate, at the target throughput."""
 
     iops: float
     bytes_per_s: float
@@ -33,8 +33,8 @@ def base_gib() -> float:
 def flush_rate(commits_per_s: float, flush_s: float) -> float:
     """Flushes a second of a WAL that is flushed by one leader at a time (group commit).
 
-    Commits arrive as a Poisson stream; a flush begins when one is waiting and takes ``flush_s``,
-    so between two begins lies a flush and, with probability exp(-a), an idle gap of mean 1/rate.
+    Commits arrive as a Poisson stream; a flush begins when one is waiting and takes ``flush_s``, so
+    between two begins there is a flush and, with probability exp(-a), an idle gap of mean 1/rate.
 
     >>> round(flush_rate(10.0, 0.001))
     10
@@ -59,7 +59,7 @@ def wal_needs(
     A commit waits for one whole flush at the least. The rest of one that runs already, and
     ``handover_us`` between the two, only some commits wait for; how many, the simulator says.
     """
-    lazy = tps * workload.lazy_wal_writes
+    background = tps * workload.background_wal_writes
     commits = workload.write_fraction * tps
     needs = []
     for candidate in candidates:
@@ -67,8 +67,8 @@ def wal_needs(
         written = commits * workload.wal_bytes + flushes * BLOCK_BYTES
         needs.append(
             ResourceDemand(
-                iops=flushes + lazy,
-                bytes_per_s=written + lazy * workload.lazy_wal_bytes,
+                iops=flushes + background,
+                bytes_per_s=written + background * workload.background_wal_bytes,
                 wait_us=workload.write_fraction * max(0.0, candidate.write_us - handover_us),
             )
         )

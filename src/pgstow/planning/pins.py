@@ -1,4 +1,4 @@
-"""Pins: what a person wants to lie on a certain volume, type of volume, or new volume."""
+"""Pins: what a person wants on a certain volume, on any volume of a type, or on a new volume."""
 
 import difflib
 import re
@@ -22,7 +22,7 @@ class Target:
     name: str
 
     def fits(self, candidate: CandidateVolume) -> bool:
-        """Whether what is pinned may lie on a candidate."""
+        """Whether what is pinned may be placed on a candidate."""
         if self.kind == "volume":
             return candidate.existing is not None and candidate.existing.name == self.name
         if self.kind == "type":

@@ -38,7 +38,7 @@ from pgstow.planning.managed import managed_candidates, managed_reasons, managed
 from pgstow.planning.memory import cache_on, memory_warnings, unknown_warnings
 from pgstow.planning.nearest import over_budget, too_slow, unmet
 from pgstow.planning.pins import Pins, check_prices, pins_of
-from pgstow.planning.placement import Missing
+from pgstow.planning.placement import NoSolution
 from pgstow.planning.problem import demands_of
 from pgstow.planning.reasons import reasons
 from pgstow.planning.rules import allowed
@@ -126,7 +126,7 @@ class Case:
 
     @property
     def tps(self) -> float:
-        """The throughput that is wanted, where there is no budget."""
+        """The target throughput, where there is no budget."""
         observed = self.seen.transactions_per_second
         return self.goal.tps or min(observed, self.present.performance.tps or observed)
 
@@ -141,11 +141,11 @@ class Case:
         workload = self.workload_at(goal.tps)
         if base.host != profile.layout.host:
             self.catalog.check(base)  # raises where the machine cannot have these volumes
-        kinds = self.catalog.types(base.host.platform)
-        pins = pins_of(goal.pins, profile, [kind.name for kind in kinds])
+        volume_types = self.catalog.types(base.host.platform)
+        pins = pins_of(goal.pins, profile, [volume_type.name for volume_type in volume_types])
         region = base.host.region
         self._check_new_names(pins)
-        check_prices(pins, [k.name for k in kinds if k.price_in(region) is not None], region)
+        check_prices(pins, [k.name for k in volume_types if k.price_in(region) is not None], region)
         if base.host.platform == "rds":
             candidates = managed_candidates(base, goal, self.catalog, pins)
         else:
@@ -166,7 +166,7 @@ class Case:
             cap=self.catalog.host_cap(base.host),
             demands=demands,
             allowed=allowed(profile, goal, candidates, pins),
-            io_units={kind.name: kind.io_unit_bytes for kind in kinds},
+            io_units={volume_type.name: volume_type.io_unit_bytes for volume_type in volume_types},
             beside_usd=0.0 if backup is None else backup.usd_month,
         )
 
@@ -222,13 +222,13 @@ def _search(case: Case) -> _Answer:
     budget = planner.goal.budget_usd_month
     if budget is not None:
         found = fastest(planner, budget)
-        if isinstance(found, Missing):
+        if isinstance(found, NoSolution):
             raise over_budget(found, case.goal, case.other)
         if found.prediction.performance.tps < (planner.goal.tps or 0.0) * TPS_TOLERANCE:
             raise too_slow(found, case.goal, case.other)
     else:
         found = cheapest(planner, case.tps)
-        if isinstance(found, Missing):
+        if isinstance(found, NoSolution):
             raise unmet(planner, case.tps, found, case.goal, case.other)
     return _Answer(case, planner, found, min(found.bound_usd, found.usd_month))
 
@@ -269,7 +269,7 @@ def _search_instances(case: Case) -> _Answer:
             raise no_instance(offers, goal.budget_usd_month)
         there = on(largest)
         first = planner.priced(case.tps)
-        why = first if isinstance(first, Missing) else Missing.NOT_FOUND
+        why = first if isinstance(first, NoSolution) else NoSolution.NOT_FOUND
         raise unmet(planner, case.tps, why, there.goal, there.other)
     if chosen.found.prediction.performance.tps < (goal.tps or 0.0) * TPS_TOLERANCE:
         there = on(chosen.offer)
@@ -334,7 +334,7 @@ def _bound(goal: Goal, answer: _Answer, usd_month: float) -> Bound:
         most = planner.most_tps
         proven = not answer.instances and most >= found.prediction.performance.tps * TPS_TOLERANCE
         return Bound("tps", most, layouts, None, is_proven=proven)
-    wanted = Acceptance(
+    target = Acceptance(
         tps=found.tps,
         tolerance=1 - TPS_TOLERANCE,
         headroom=goal.headroom,
@@ -343,11 +343,11 @@ def _bound(goal: Goal, answer: _Answer, usd_month: float) -> Bound:
         read_p99_ms=goal.read_p99_ms,
     )
     is_proven = math.isfinite(usd_month)
-    return Bound("price", usd_month if is_proven else 0.0, layouts, wanted, is_proven=is_proven)
+    return Bound("price", usd_month if is_proven else 0.0, layouts, target, is_proven=is_proven)
 
 
 def _reasons(case: Case, planner: Planner, found: Found) -> tuple[Reason, ...]:
-    """Why the layout is as it is; on a managed platform nothing can lie elsewhere."""
+    """Why the layout is as it is; on a managed platform nothing can be placed elsewhere."""
     if case.base.host.platform == "rds":
         return managed_reasons(planner, found)
     return (
@@ -357,7 +357,7 @@ def _reasons(case: Case, planner: Planner, found: Found) -> tuple[Reason, ...]:
 
 
 def clients_for(seen: Workload, tps: float | None, present: Prediction) -> int:
-    """How many clients ask for the wanted TPS.
+    """How many clients ask for the target TPS.
 
     Clients that mostly wait for answers ask more often where answers come sooner. Those that mostly
     think do not: there more transactions are more clients, N = X (Z + R), with R as on the present

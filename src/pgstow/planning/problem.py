@@ -1,4 +1,4 @@
-"""From a profile to a placement problem at one wanted throughput, and back to named volumes."""
+"""From a profile to a placement problem at one target throughput, and back to named volumes."""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from pgstow.planning.placement import (
     SpecialItems,
 )
 from pgstow.planning.placement.problem import Bools, Floats, Ints
-from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, places
+from pgstow.prediction import SEQUENTIAL_READ_BYTES, RelationWork, Workload, volumes_of_relations
 from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
 
@@ -58,11 +58,11 @@ class Demands:
 
 
 def demands_of(profile: Profile, workload: Workload) -> Demands:
-    """Sum the relations' work by what lies together."""
+    """Sum the relations' work by what is placed together."""
     relations = {relation.id: relation for relation in profile.server.relations}
-    where = places(profile.layout, profile.server.relations)
+    volume_of = volumes_of_relations(profile.layout, profile.server.relations)
     volumes = tuple(volume.name for volume in profile.layout.volumes)
-    number = {name: place for place, name in enumerate(volumes)}
+    number = {name: position for position, name in enumerate(volumes)}
     index: dict[RelationId, int] = {}
     rows: list[list[float]] = []
     current_volume: list[int] = []
@@ -71,7 +71,7 @@ def demands_of(profile: Profile, workload: Workload) -> Demands:
         if owner not in index:
             index[owner] = len(rows)
             rows.append([0.0] * RESOURCES)
-            current_volume.append(number[where[work.relation].name])
+            current_volume.append(number[volume_of[work.relation].name])
         _add(rows[index[owner]], work)
     demand = np.array(rows).reshape(len(rows), RESOURCES)
     demand[:, SIZE] = np.maximum(demand[:, SIZE], _LEAST_GIB)
@@ -116,19 +116,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """A candidate with its sizes: of the whole array."""
+    """A candidate with its sizes: the sums over its members."""
 
     candidate: CandidateVolume
     gib: float
     iops: float
     bytes_per_s: float
-    singles: tuple[str, ...]  # of WAL, TEMP and REST, what lies on it
-    relations: int  # how many lie on it
+    special_items: tuple[str, ...]  # of WAL, TEMP and REST, those placed on it
+    relations: int  # how many are placed on it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """The cheapest arrangement found; no other of its problem costs less than ``bound_usd``."""
+    """The cheapest solution found; no other of its problem costs less than ``bound_usd``."""
 
     volumes: tuple[Bought, ...]
     usd_month: float
@@ -139,7 +139,7 @@ class Solution:
 
     @property
     def is_wal_exclusive(self) -> bool:
-        """Whether nothing else lies where the WAL does."""
+        """Whether the WAL shares its volume with nothing."""
         others = [candidate for key, candidate in self.special_candidate.items() if key != WAL]
         return self.special_candidate[WAL] not in {*others, *self.relation_candidate.values()}
 
@@ -164,15 +164,17 @@ def problem_at(
     groups: tuple[tuple[str, ...], ...],
 ) -> PlacementProblem:
     """The placement problem of one throughput; demand stays per transaction, its use is scaled."""
-    number = {candidate.key: place for place, candidate in enumerate(candidates)}
-    kinds, kind = _item_classes(load.demands, candidates, allowed)
+    number = {candidate.key: position for position, candidate in enumerate(candidates)}
+    item_classes, item_class = _item_classes(load.demands, candidates, allowed)
     iops, rate = limits.host.iops, limits.host.bytes_per_second
     return PlacementProblem(
         candidates=candidates,
         use_per_demand=_use_per_demand(candidates, load),
-        items=Items(load.demands.demand, kind),
-        kinds=kinds,
-        singles=_special_items(load, candidates, allowed, is_wal_exclusive=limits.is_wal_exclusive),
+        items=Items(load.demands.demand, item_class),
+        item_classes=item_classes,
+        special_items=_special_items(
+            load, candidates, allowed, is_wal_exclusive=limits.is_wal_exclusive
+        ),
         free_space=limits.free_space,
         headroom=limits.headroom,
         response_ms=None if limits.response_us is None else limits.response_us / 1000,
@@ -217,32 +219,32 @@ def _counted(candidate: CandidateVolume, size: float, io_units: Mapping[str, int
 def _item_classes(
     demands: Demands, candidates: tuple[CandidateVolume, ...], allowed: Allowed
 ) -> tuple[ItemClasses, Ints]:
-    """Relations of one current_volume that may lie on the same candidates are of one kind."""
+    """Relations of one current volume with the same candidates allowed are of one item class."""
     rows: dict[tuple[int, frozenset[str]], int] = {}
-    kind = np.zeros(len(demands.relations), dtype=np.int64)
+    item_class = np.zeros(len(demands.relations), dtype=np.int64)
     general = (allowed.unread, allowed.read)
     for current_volume in range(len(demands.volumes)):
         for is_read in (False, True):
             key = (current_volume, general[is_read])
             mine = (demands.current_volume == current_volume) & (demands.is_read == is_read)
-            kind[mine] = rows.setdefault(key, len(rows))
+            item_class[mine] = rows.setdefault(key, len(rows))
     if allowed.relations:
         for item, relation in enumerate(demands.relations):
             if relation in allowed.relations:
                 key = (int(demands.current_volume[item]), allowed.relations[relation])
-                kind[item] = rows.setdefault(key, len(rows))
+                item_class[item] = rows.setdefault(key, len(rows))
     may = np.array([[s.key in usable for s in candidates] for _, usable in rows], dtype=bool)
-    away = np.array(
+    is_moved = np.array(
         [
-            [_is_away(candidate, demands.volumes[current_volume]) for candidate in candidates]
+            [_is_moved(candidate, demands.volumes[current_volume]) for candidate in candidates]
             for current_volume, _ in rows
         ]
     )
-    return ItemClasses(may, away), kind
+    return ItemClasses(may, is_moved), item_class
 
 
-def _is_away(candidate: CandidateVolume, current_volume: str | None) -> bool:
-    """Whether what lies on ``current_volume`` now moves if it is to lie on a candidate."""
+def _is_moved(candidate: CandidateVolume, current_volume: str | None) -> bool:
+    """Whether what is on ``current_volume`` moves if it is placed on a candidate."""
     return candidate.existing is None or candidate.existing.name != current_volume
 
 
@@ -252,10 +254,10 @@ def _special_items(
     """The data directory itself, the WAL, and temporary files where there are any."""
     tps, workload, layout = load.tps, load.workload, load.profile.layout
     temp = layout.postgres.temp[0] if layout.postgres.temp else layout.postgres.data
-    still = ResourceDemand(0.0, 0.0, 0.0)
+    nothing = ResourceDemand(0.0, 0.0, 0.0)
     log = wal_needs(tps, workload, candidates, handover_us=load.handover_us)
     rows: list[tuple[float, list[ResourceDemand], frozenset[str], str]] = [
-        (base_gib(), [still] * len(candidates), allowed.rest, layout.postgres.data),
+        (base_gib(), [nothing] * len(candidates), allowed.rest, layout.postgres.data),
         (wal_gib(load.profile), log, allowed.wal, layout.postgres.wal),
     ]
     if workload.temp_bytes > 0:
@@ -263,29 +265,29 @@ def _special_items(
         size = max(1.0, workload.temp_bytes * tps * 60 / BYTES_OF_GIB)
         rows.append((size, temp_needs(tps, workload, candidates), allowed.temp, temp))
     use = np.zeros((len(rows), len(candidates), USES))
-    for single, (gib, needs, _, _) in enumerate(rows):
-        use[single, :, GIB] = gib
+    for special, (gib, needs, _, _) in enumerate(rows):
+        use[special, :, GIB] = gib
         for c, need in enumerate(needs):
-            use[single, c, IOPS:] = (need.iops / 1000, need.bytes_per_s / MIB, need.wait_us / 1000)
+            use[special, c, IOPS:] = (need.iops / 1000, need.bytes_per_s / MIB, need.wait_us / 1000)
     return SpecialItems(
         use=use,
         allowed=np.array([[s.key in usable for s in candidates] for _, _, usable, _ in rows]),
-        away=np.array(
-            [[_is_away(s, current_volume) for s in candidates] for _, _, _, current_volume in rows]
+        is_moved=np.array(
+            [[_is_moved(s, current_volume) for s in candidates] for _, _, _, current_volume in rows]
         ),
-        alone=frozenset((1,)) if is_wal_exclusive else frozenset(),
+        exclusive=frozenset((1,)) if is_wal_exclusive else frozenset(),
     )
 
 
 def special_keys(problem: PlacementProblem) -> tuple[str, ...]:
-    """What the singles are."""
-    return (REST, WAL, TEMP)[: problem.singles.count]
+    """The keys of the special items."""
+    return (REST, WAL, TEMP)[: problem.special_items.count]
 
 
 def solution_of(problem: PlacementProblem, placed: PlacementSolution, demands: Demands) -> Solution:
-    """An answer by names."""
+    """The solution by names."""
     keys = [candidate.key for candidate in problem.candidates]
-    singles = special_keys(problem)
+    special_items = special_keys(problem)
     counts = np.bincount(placed.item_candidate, minlength=len(keys))
     volumes = tuple(
         Bought(
@@ -293,9 +295,9 @@ def solution_of(problem: PlacementProblem, placed: PlacementSolution, demands: D
             gib=one.gib,
             iops=one.kiops * 1000,
             bytes_per_s=one.mibps * MIB,
-            singles=tuple(
+            special_items=tuple(
                 key
-                for key, c in zip(singles, placed.special_candidate, strict=True)
+                for key, c in zip(special_items, placed.special_candidate, strict=True)
                 if c == one.candidate
             ),
             relations=int(counts[one.candidate]),
@@ -307,7 +309,8 @@ def solution_of(problem: PlacementProblem, placed: PlacementSolution, demands: D
         usd_month=placed.usd_month,
         bound_usd=placed.bound_usd,
         special_candidate={
-            key: keys[c] for key, c in zip(singles, placed.special_candidate.tolist(), strict=True)
+            key: keys[c]
+            for key, c in zip(special_items, placed.special_candidate.tolist(), strict=True)
         },
         relation_candidate={
             relation: keys[c]

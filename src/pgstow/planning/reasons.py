@@ -1,6 +1,6 @@
 """Why a plan is as it is: for each choice the next best one and what it would cost.
 
-What something asks is said as it is shown under its volume: of the same simulation.
+The load of each thing is as shown under its volume: of the same simulation.
 """
 
 import math
@@ -12,7 +12,7 @@ from pgstow.model import Prediction, Profile, Reason
 from pgstow.planning.candidate_volume import CandidateVolume
 from pgstow.planning.contents import TEMP_KIND, WAL_KIND, Share, contents
 from pgstow.planning.needs import REST, TEMP, WAL
-from pgstow.planning.placement import GIB, IOPS, Missing, PlacementProblem
+from pgstow.planning.placement import GIB, IOPS, NoSolution, PlacementProblem
 from pgstow.planning.placement.exact import SOLVE_SECONDS, SearchLimits, Units, solve_milp
 from pgstow.planning.placement.problem import Bools, Floats, Ints
 from pgstow.planning.problem import Demands, Solution, special_keys
@@ -32,21 +32,21 @@ _LEAST = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Around:
-    """The singles and the relations that may move, around the load of all others."""
+    """The special items and the relations that may move, around the load of all others."""
 
     units: Units
     base: Floats
     base_moved_gib: float  # how much of the others moves
-    chosen: Ints  # where each unit lies in the plan
+    chosen: Ints  # the candidate of each unit in the plan
     names: tuple[str, ...]
 
 
 def reasons(found: Found, planner: Planner, profile: Profile) -> tuple[Reason, ...]:
-    """Explain where each busy unit lies.
+    """Explain where each busy unit is placed.
 
-    What was moved is placed again with that unit kept where it is now; what stayed, with that
-    unit moved away. The difference in price is the reason. The busiest and the largest relations
-    may move with it; all others stay as the plan has them.
+    A unit that the plan moves is kept on its current volume, one that stays is moved away, and the
+    rest is placed again. The difference in price is the reason. The busiest and the largest
+    relations may move with it; all others stay as the plan has them.
     """
     solution, problem = found.solution, found.problem
     around = _around(solution, problem, planner.demands)
@@ -68,18 +68,18 @@ def reasons(found: Found, planner: Planner, profile: Profile) -> tuple[Reason, .
 def _asked(prediction: Prediction, profile: Profile) -> dict[str, Share]:
     """What everything asks of its volume, by name: as it is shown."""
     every = len(profile.server.relations)
-    singles = {WAL_KIND: WAL, TEMP_KIND: TEMP}
+    special = {WAL_KIND: WAL, TEMP_KIND: TEMP}
     return {
-        share.name or singles.get(share.kind, share.kind): share
+        share.name or special.get(share.kind, share.kind): share
         for held in contents(prediction, profile, shown=every, are_parts_summed=False)
         for share in held.shares
     }
 
 
 def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> _Around:
-    items, singles = problem.items, problem.singles
-    lies = solution.placed.item_candidate
-    own = np.einsum("iuk,ik->iu", problem.use_per_demand[lies], items.demand)
+    items, special_items = problem.items, problem.special_items
+    assigned = solution.placed.item_candidate
+    own = np.einsum("iuk,ik->iu", problem.use_per_demand[assigned], items.demand)
     again = np.unique(
         np.concatenate(
             [np.argsort(-own[:, use], kind="stable")[:_PLACED_AGAIN] for use in (IOPS, GIB)]
@@ -90,21 +90,25 @@ def _around(solution: Solution, problem: PlacementProblem, demands: Demands) -> 
     fixed = np.ones(len(own), dtype=bool)
     fixed[again] = False
     base = np.zeros((len(problem.candidates), own.shape[1]))
-    np.add.at(base, lies[fixed], own[fixed])
-    moved = problem.kinds.away[items.kind[fixed], lies[fixed]]
-    kind, mine = items.kind[again], items.demand[again]
+    np.add.at(base, assigned[fixed], own[fixed])
+    moved = problem.item_classes.is_moved[items.item_class[fixed], assigned[fixed]]
+    item_class, mine = items.item_class[again], items.demand[again]
     use = np.einsum("cuk,ik->icu", problem.use_per_demand, mine)
-    count = singles.count
+    count = special_items.count
     return _Around(
         units=Units(
-            use=np.concatenate((singles.use, use)),
-            allowed=np.concatenate((singles.allowed, problem.kinds.allowed[kind])),
-            away=np.concatenate((singles.away, problem.kinds.away[kind])),
-            alone=singles.alone,
+            use=np.concatenate((special_items.use, use)),
+            allowed=np.concatenate(
+                (special_items.allowed, problem.item_classes.allowed[item_class])
+            ),
+            is_moved=np.concatenate(
+                (special_items.is_moved, problem.item_classes.is_moved[item_class])
+            ),
+            exclusive=special_items.exclusive,
         ),
         base=base,
         base_moved_gib=float(items.demand[fixed, 0][moved].sum()),
-        chosen=np.concatenate((solution.placed.special_candidate[:count], lies[again])),
+        chosen=np.concatenate((solution.placed.special_candidate[:count], assigned[again])),
         names=(*special_keys(problem), *(str(demands.relations[i]) for i in again.tolist())),
     )
 
@@ -118,18 +122,18 @@ def _reason(
 ) -> Reason:
     candidates, name = problem.candidates, around.names[unit]
     chosen = candidates[int(around.chosen[unit])]
-    stays = ~around.units.away[unit]
+    stays = ~around.units.is_moved[unit]
     kept = bool(stays[around.chosen[unit]])
     gib = float(around.units.use[unit, around.chosen[unit], GIB])
     because = _because(share, gib)
     allowed: Bools = around.units.allowed & _worth_trying(around, problem)
     allowed[unit] = allowed[unit] & (stays != kept)
-    units = Units(around.units.use, allowed, around.units.away, around.units.alone)
+    units = Units(around.units.use, allowed, around.units.is_moved, around.units.exclusive)
     gap_usd = max(_GAP_USD, _GAP * solution.usd_month)
     other = solve_milp(problem, units, around.base, gap_usd=gap_usd, search_limits=_SEARCH_LIMITS)
-    if other is Missing.NOT_FOUND:
+    if other is NoSolution.NOT_FOUND:
         return Reason(name, chosen.label, because, "none was found in time", None)
-    if isinstance(other, Missing):
+    if isinstance(other, NoSolution):
         what = "elsewhere" if kept else f"on {_current_volume(candidates, stays)}"
         return Reason(name, chosen.label, because, f"none: {what} misses the goal", None)
     elsewhere = candidates[int(other.candidate[unit])].label
@@ -138,7 +142,7 @@ def _reason(
 
 
 def _because(share: Share | None, gib: float) -> str:
-    """What it asks, in the figures of the volume that it lies on."""
+    """Its load, in the figures of the volume that it is placed on."""
     if share is None:
         return f"asks nothing that was seen of {gib:,.2f} GiB"
     return (
@@ -162,7 +166,7 @@ def _worth_trying(around: _Around, problem: PlacementProblem) -> Bools:
 
 
 def _current_volume(candidates: tuple[CandidateVolume, ...], stays: Bools) -> str:
-    """The volume that something lies on now."""
+    """The name of the volume that something is on now."""
     current_volumes = (
         candidate.existing.name
         for candidate, here in zip(candidates, stays, strict=True)

@@ -15,7 +15,7 @@ def allowed(
 ) -> Allowed:
     """The candidates of each part of a server.
 
-    Nothing but temporary files lies on a disk that is lost when the instance stops, unless the
+    Only temporary files may be on a disk that is lost when the instance stops, unless the
     user says that a standby holds the data; the WAL and the data directory never do.
     """
     _check_standby(profile, goal)

@@ -1,4 +1,4 @@
-"""Settings that belong to a layout's storage: what each should be, why, and says who.
+"""Settings that belong to a layout's storage: what each should be, why, and by which source.
 
 Only what exists in the server's version and differs enough from what it has to be noticed. Values
 that PostgreSQL's documentation leaves to the reader are computed from the catalog's latencies and
@@ -23,7 +23,7 @@ from pgstow.model import (
 )
 from pgstow.planning.needs import WAL_OVER_MOST, wal_gib
 from pgstow.planning.wal import CHECKPOINT_TARGET, required_wal_bytes
-from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, places, workload_of
+from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, volumes_of_relations, workload_of
 from pgstow.prediction.simulation import DeviceCatalog
 from pgstow.units import BLOCK_BYTES, GIB, MIB, Bytes, format_rate, format_size
 
@@ -59,7 +59,7 @@ class _Case:
     catalog: DeviceCatalog
     workload: Workload
     memory_bytes: int | None
-    is_server_set: bool  # whether the server's own settings are planned, not tablespaces' alone
+    is_server_set: bool  # whether the server's own settings are planned, not only tablespaces'
 
     @property
     def server(self) -> ServerState:
@@ -74,8 +74,8 @@ class _Case:
 
     def free_bytes(self, volume: str) -> float:
         """What relations and the WAL leave of a volume."""
-        where = places(self.layout, self.server.relations)
-        used = sum(r.size_bytes for r in self.server.relations if where[r.id].name == volume)
+        volume_of = volumes_of_relations(self.layout, self.server.relations)
+        used = sum(r.size_bytes for r in self.server.relations if volume_of[r.id].name == volume)
         wal = wal_gib(self.profile) * GIB if volume == self.layout.postgres.wal else 0.0
         return self.layout.volume(volume).total_bytes - used - wal
 
@@ -143,7 +143,7 @@ def _costs(case: _Case) -> Iterator[Setting]:
     """random_page_cost: random against sequential time of a page, times what is not cached."""
     name = "random_page_cost"
 
-    def wanted(device: Device) -> tuple[float, str]:
+    def target_value(device: Device) -> tuple[float, str]:
         random_us, page_us = random_read_us(device), sequential_page_us(device)
         cost = random_us / page_us * (1 - _CACHED)
         cost = round(min(max(cost, _SSD_COST_LEAST), _DISK_COST), 1)
@@ -152,14 +152,14 @@ def _costs(case: _Case) -> Iterator[Setting]:
             f"{{volume}}; with {_CACHED:.0%} of random reads cached that is a cost of {cost:g}"
         )
 
-    yield from _by_volume(case, name, wanted, "Planner Cost Constants", default=4.0)
+    yield from _by_volume(case, name, target_value, "Planner Cost Constants", default=4.0)
 
 
 def _concurrency(case: _Case) -> Iterator[Setting]:
     """effective_io_concurrency: what a volume can have in flight, by Little's law."""
     name = "effective_io_concurrency"
 
-    def wanted(device: Device) -> tuple[float, str]:
+    def target_value(device: Device) -> tuple[float, str]:
         if device.member.mechanics is not None:
             return float(device.stripes), "{volume} is a stripe of that many disks"
         random_us = random_read_us(device)
@@ -175,14 +175,14 @@ def _concurrency(case: _Case) -> Iterator[Setting]:
 
     default = 16.0 if case.major >= 18 else 1.0
     yield from _by_volume(
-        case, name, wanted, "Resource Consumption", default=default, only_raised=True
+        case, name, target_value, "Resource Consumption", default=default, only_raised=True
     )
 
 
 def _by_volume(
     case: _Case,
     name: str,
-    wanted: Callable[[Device], tuple[float, str]],
+    target_value: Callable[[Device], tuple[float, str]],
     chapter: str,
     *,
     default: float,
@@ -200,7 +200,7 @@ def _by_volume(
     data = layout.volume(layout.postgres.data)
     shown = case.server.setting(name)
     server = _number(shown, default)
-    value, why = wanted(case.catalog.device(data, layout.host))
+    value, why = target_value(case.catalog.device(data, layout.host))
     source = case.source(chapter)
     if case.is_server_set and differs(value, server):
         yield Setting(name, f"{value:g}", shown, why.format(volume=data.name), source)
@@ -210,7 +210,7 @@ def _by_volume(
         if space.name == DEFAULT_TABLESPACE or not space.relations:
             continue
         own = options.get(space.name, {}).get(name, dict(space.options).get(name))
-        value, why = wanted(case.catalog.device(layout.volume(space.volume), layout.host))
+        value, why = target_value(case.catalog.device(layout.volume(space.volume), layout.host))
         if differs(value, _number(own, server)):
             because = why.format(volume=space.volume)
             yield Setting(name, f"{value:g}", own, because, source, space.name)
@@ -283,22 +283,22 @@ def _checkpoints(case: _Case) -> Iterator[Setting]:
         yield Setting("checkpoint_timeout", "15min", shown, why, source)
     shown = case.server.setting("max_wal_size")
     present = setting_bytes(shown)
-    wanted = required_wal_bytes(case.wal_bytes_per_s, timeout_s)
-    if present is None or wanted <= present:
+    required = required_wal_bytes(case.wal_bytes_per_s, timeout_s)
+    if present is None or required <= present:
         return
     room = _wal_room(case)
-    if room >= wanted or room > present * _NOTICED:
+    if room >= required or room > present * _NOTICED:
         why = (
             f"{format_rate(case.wal_bytes_per_s)} of WAL reach {format_size(present)} before "
             f"checkpoint_timeout ({timeout_s / 60:g} min): checkpoints come early and in a hurry"
         )
-        if room < wanted:
+        if room < required:
             why += (
-                f"; {format_size(wanted)} would do, and there is no more room on "
+                f"; {format_size(required)} would do, and there is no more room on "
                 f"{case.layout.postgres.wal}"
             )
-            wanted = room
-        yield Setting("max_wal_size", _megabytes(wanted), shown, why, source)
+            required = room
+        yield Setting("max_wal_size", _megabytes(required), shown, why, source)
 
 
 def _wal_room(case: _Case) -> float:
@@ -334,12 +334,12 @@ def _temp(case: _Case) -> Iterator[Setting]:
     shown = case.server.setting("temp_file_limit")
     if shown != "-1" or case.workload.temp_bytes <= 0:
         return
-    place = case.layout.postgres
-    free = {name: case.free_bytes(name) for name in place.temp or (place.data,)}
+    placement = case.layout.postgres
+    free = {name: case.free_bytes(name) for name in placement.temp or (placement.data,)}
     name = min(free, key=lambda one: free[one])
     if free[name] < 2 * MIB:
         return
-    also = " where the data are" if name == place.data else ""
+    also = " where the data are" if name == placement.data else ""
     why = f"half of the {format_size(free[name])} left on {name}{also}: no process may fill it"
     source = case.source("Resource Consumption")
     yield Setting("temp_file_limit", _megabytes(free[name] / 2), shown, why, source)

@@ -1,4 +1,4 @@
-"""How much WAL lies about: what max_wal_size has to be so that checkpoints come by the clock."""
+"""How much WAL is kept: the max_wal_size with which checkpoints come by checkpoint_timeout."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Why a relation or pg_wal lies where it does: its density against the types' prices."""
+"""Why a relation or pg_wal is on its volume: its density against the types' prices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class TypeChoice:
     """What a relation would cost on one volume type, for its own space and I/O.
 
     ``break_even`` is the density (I/O per second of each GiB) at which it costs as much as the type
-    it lies on. ``gib`` is what has to be bought, more than is stored where I/O comes with space.
+    it is on. ``gib`` is what has to be bought, more than is stored where I/O comes with space.
     """
 
     type: str
@@ -49,7 +49,7 @@ class VolumeChoice:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The reasons for one place. ``types`` are ordered by price, the cheapest first.
+    """Why one thing is where it is. ``types`` are ordered by price, the cheapest first.
 
     ``relation`` is None of pg_wal; a partitioned table's is the parent, and ``volume`` then names
     every volume that has some of it.
@@ -77,9 +77,9 @@ def why(
     catalog: PlanningCatalog,
     margins: Margins,
 ) -> Why:
-    """The reasons for where a relation, or the partitions of one parent, lie in a layout.
+    """Why a relation, or the partitions of one parent, are where a layout has them.
 
-    A TOAST relation's are those of its table, with which it lies.
+    For a TOAST relation, that of its table, with which it is stored.
     """
     layout, tps = prediction.layout, prediction.performance.tps
     owners = tuple(dict.fromkeys(relation.owner for relation in relations))
@@ -107,12 +107,12 @@ def why(
 def why_wal(
     prediction: Prediction, profile: Profile, catalog: PlanningCatalog, margins: Margins
 ) -> Why:
-    """The reasons for where pg_wal lies."""
+    """Why pg_wal is where the layout has it."""
     layout = prediction.layout
     share = wal_share(prediction, profile, workload_of(profile))
-    home = layout.volume(layout.postgres.wal)
+    volume = layout.volume(layout.postgres.wal)
     return _why(
-        _Subject("pg_wal", None, WAL_KIND, (home,)),
+        _Subject("pg_wal", None, WAL_KIND, (volume,)),
         size_bytes=share.size_bytes or 0,
         random=share.iops,
         sequential=0.0,
@@ -133,7 +133,7 @@ class _Subject:
     name: str
     relation: RelationId | None
     kind: str
-    homes: tuple[Volume, ...]
+    volumes: tuple[Volume, ...]
 
 
 def _why(
@@ -150,20 +150,20 @@ def _why(
     margins: Margins,
 ) -> Why:
     access = Access(max(size_bytes, 1) / GIB, random, sequential)
-    home = subject.homes[0]
-    is_together = len(subject.homes) == 1
-    others = {n: one for n, one in moved.items() if not (is_together and n == home.name)}
+    volume = subject.volumes[0]
+    is_together = len(subject.volumes) == 1
+    others = {n: one for n, one in moved.items() if not (is_together and n == volume.name)}
     return Why(
         subject=subject.name,
         relation=subject.relation,
         kind=subject.kind,
-        volume=", ".join(volume.name for volume in subject.homes),
-        type=home.type,
+        volume=", ".join(volume.name for volume in subject.volumes),
+        type=volume.type,
         size_bytes=size_bytes,
         reads=access.iops - writes,
         writes=writes,
         density=access.density,
-        types=_types(layout, home.type, access, catalog, margins),
+        types=_types(layout, volume.type, access, catalog, margins),
         volumes=_volumes(others, profile, catalog),
         margins=margins,
         is_idle=access.iops == 0,

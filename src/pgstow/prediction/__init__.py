@@ -7,7 +7,7 @@ from pgstow.prediction.workload import (
     SEQUENTIAL_READ_BYTES,
     RelationWork,
     Workload,
-    places,
+    volumes_of_relations,
     workload_of,
 )
 
@@ -21,8 +21,8 @@ __all__ = [
     "RelationWork",
     "Workload",
     "on_host",
-    "places",
     "predict",
     "totals_by_volume",
+    "volumes_of_relations",
     "workload_of",
 ]

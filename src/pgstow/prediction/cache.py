@@ -112,7 +112,7 @@ def _blocks_per_s(use: Reuse) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CacheSize:
-    """What holds blocks, shared buffers and page cache together: as it was observed, and wanted."""
+    """What holds blocks, shared buffers and page cache together: observed, and as it is to be."""
 
     present_bytes: int
     target_bytes: int
@@ -137,7 +137,7 @@ def reuses(profile: Profile, workload: Workload) -> tuple[Reuse, ...]:
 
 
 def with_cache(profile: Profile, workload: Workload, size: CacheSize) -> Workload:
-    """The workload with the device reads that a cache of the wanted size would leave."""
+    """The workload with the device reads that a cache of the target size would leave."""
     uses = reuses(profile, workload)
     curve = MissRatioCurve.of(uses, size.present_bytes / BLOCK_BYTES)
     before = curve.miss_ratios(size.present_bytes / BLOCK_BYTES)

@@ -53,7 +53,7 @@ class CommitTail:
 
         Data writes come in bursts (checkpoints, the kernel's write-back) and a commit that meets
         one waits until the volume has taken it: longer on a slower volume, not at all on the WAL's
-        own. An excess of a WAL that is alone already has other reasons, which go with it.
+        own. An excess of a WAL that has its own volume already has other reasons, which go with it.
         """
         seen = self.neighbours
         if self.excess_ms <= 0 or seen.share < _ALONE:
@@ -107,7 +107,7 @@ def neighbours(
     relations: dict[RelationId, Relation],
     catalog: DeviceCatalog,
 ) -> Neighbours:
-    """Which data writes lie on the WAL's volume."""
+    """Which data writes go to the WAL's volume."""
     totals = totals_by_volume(workload, layout, relations)
     written = sum(one.writes for one in totals.values())
     wal = layout.volume(layout.postgres.wal)

@@ -95,7 +95,7 @@ def forecast(
     Raises UserError where the load names a volume that is not among the devices, or where the
     device model refuses.
     """
-    index = {device.name: place for place, device in enumerate(devices)}
+    index = {device.name: number for number, device in enumerate(devices)}
     for load in plan.loads:
         if load.volume not in index:
             what = f"the load names volume {load.volume!r}, which is not there"

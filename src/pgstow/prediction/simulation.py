@@ -50,10 +50,10 @@ def _relation_volumes(
     return [placed.get(relations[work.relation].owner, data).name for work in workload.relations]
 
 
-def _totals(workload: Workload, layout: Layout, homes: list[str]) -> dict[str, VolumeTotals]:
+def _totals(workload: Workload, layout: Layout, volume_names: list[str]) -> dict[str, VolumeTotals]:
     sums = {volume.name: [0.0, 0.0, 0.0] for volume in layout.volumes}
-    for work, home in zip(workload.relations, homes, strict=True):
-        one = sums[home]
+    for work, volume in zip(workload.relations, volume_names, strict=True):
+        one = sums[volume]
         one[0] += work.reads
         one[1] += work.sequential_reads
         one[2] += work.writes
@@ -109,8 +109,8 @@ def simulate(
     Without a period it runs for as long as enough transactions take.
     """
     index = {volume.name: position for position, volume in enumerate(layout.volumes)}
-    homes = _relation_volumes(workload, layout, relations)
-    totals = _totals(workload, layout, homes)
+    volume_names = _relation_volumes(workload, layout, relations)
+    totals = _totals(workload, layout, volume_names)
     if period is None:
         tps = workload.transactions_per_second
         length_s = max(2.0, min(60.0, _TARGET_TRANSACTIONS / tps), _LEAST_TRANSACTIONS / tps)
@@ -128,7 +128,7 @@ def simulate(
             _as_seen(catalog.device(volume, layout.host), overhead.read_us)
             for volume in layout.volumes
         ],
-        "reads": _reads(workload, homes, totals, index),
+        "reads": _reads(workload, volume_names, totals, index),
         "background_writes": _writes(workload, layout, totals, index),
         "background_depth": _QUEUE_DEPTH,
         "wal": {
@@ -172,15 +172,15 @@ def _as_seen(device: Device, read_us: float) -> dict[str, Any]:
 
 def _reads(
     workload: Workload,
-    homes: list[str],
+    volume_names: list[str],
     totals: dict[str, VolumeTotals],
     index: dict[str, int],
 ) -> list[dict[str, Any]]:
     """Reads that clients wait for: those of the relations read most each as they are, of which a
     transaction makes as many as its mean allows, the others' as one."""
     reading = [
-        (one.reads, index[home])
-        for one, home in zip(workload.relations, homes, strict=True)
+        (one.reads, index[volume])
+        for one, volume in zip(workload.relations, volume_names, strict=True)
         if one.reads > 0
     ]
     ranked = sorted(reading, key=lambda one: -one[0])
@@ -209,12 +209,12 @@ def _writes(
     """Writes that nobody waits for, begun together as their writers' *_flush_after say."""
     size = _sectors(workload.write_bytes)
     pages = max(1.0, size / BLOCK_BYTES)
-    lazy = []
-    if workload.lazy_wal_writes > 0:
-        log = _sectors(workload.lazy_wal_bytes)
-        log_writes = _source(index[layout.postgres.wal], workload.lazy_wal_writes, log)
-        lazy = [log_writes | {"period_s": 0, "batch": 1}]
-    return lazy + [
+    background = []
+    if workload.background_wal_writes > 0:
+        log = _sectors(workload.background_wal_bytes)
+        log_writes = _source(index[layout.postgres.wal], workload.background_wal_writes, log)
+        background = [log_writes | {"period_s": 0, "batch": 1}]
+    return background + [
         _source(index[name], total.writes * share, size)
         | {"period_s": 0, "batch": max(1, round(batch / pages))}
         for name, total in totals.items()

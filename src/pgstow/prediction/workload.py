@@ -52,8 +52,8 @@ class Workload:
     is_physical: bool  # False: the page cache's share could not be seen
     commit_delay_us: float = 0.0
     commit_siblings: int = 5
-    lazy_wal_writes: float = 0.0  # of one transaction
-    lazy_wal_bytes: float = 0.0  # of each
+    background_wal_writes: float = 0.0  # of one transaction
+    background_wal_bytes: float = 0.0  # of each
 
     @property
     def reads(self) -> float:
@@ -71,14 +71,14 @@ class Workload:
         return self.clients / max(1e-6, (self.cpu_us + self.think_us) / 1e6)
 
 
-def places(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
-    """Where a layout puts each relation; what belongs to a table's TOAST lies with the table."""
+def volumes_of_relations(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
+    """The volume that stores each relation; a table's TOAST is stored with the table."""
     placed, data = named(layout), layout.volume(layout.postgres.data)
     return {relation.id: placed.get(relation.owner, data) for relation in relations}
 
 
 def named(layout: Layout) -> dict[RelationId, Volume]:
-    """The volumes of the relations that a layout names; all others lie with the data directory."""
+    """The volumes of the relations that a layout names; all others are in the data directory."""
     placed: dict[RelationId, Volume] = {}
     for space in layout.tablespaces:
         placed |= dict.fromkeys(space.relations, layout.volume(space.volume))
@@ -101,7 +101,9 @@ def workload_of(profile: Profile) -> Workload:
     relations = {relation.id: relation for relation in profile.server.relations}
     volumes = {
         relation: volume.name
-        for relation, volume in places(profile.layout, profile.server.relations).items()
+        for relation, volume in volumes_of_relations(
+            profile.layout, profile.server.relations
+        ).items()
     }
     scales = _Scales.of(profile, volumes)
     host = profile.host
@@ -125,8 +127,8 @@ def workload_of(profile: Profile) -> Workload:
         is_physical=host is not None,
         commit_delay_us=float(profile.server.setting("commit_delay") or 0),
         commit_siblings=int(profile.server.setting("commit_siblings") or 5),
-        lazy_wal_writes=commits.lazy_writes / tps,
-        lazy_wal_bytes=commits.lazy_bytes,
+        background_wal_writes=commits.lazy_writes / tps,
+        background_wal_bytes=commits.lazy_bytes,
     )
 
 
@@ -314,7 +316,7 @@ def _logical(profile: Profile, volumes: dict[RelationId, str], volume: str) -> _
 
 
 def _data_writes(profile: Profile, device: DeviceTraffic) -> tuple[float, float]:
-    """A device's writes less the WAL's where it lies there too: operations and bytes a second.
+    """A device's writes less the WAL's where it is stored there too: operations and bytes a second.
 
     A flush of the WAL reaches the device as one write: it is contiguous. Linux counts an empty
     flush, which fdatasync ends with, among the writes as well (measured: on a volume with WAL alone

@@ -10,23 +10,23 @@ from pgstow.rules.facts import (
     TypePrice,
 )
 from pgstow.rules.pieces import Linear, Piece, pieces
-from pgstow.rules.refusal import Refusal, refusal
-from pgstow.rules.volume_rules import Asked, Sold, VolumeRules
+from pgstow.rules.violation import Violation, violation
+from pgstow.rules.volume_rules import ProvisionedVolume, Requirement, VolumeRules
 
 __all__ = [
-    "Asked",
     "IopsRule",
     "Linear",
     "Piece",
     "PriceTier",
-    "Refusal",
-    "Sold",
+    "ProvisionedVolume",
+    "Requirement",
     "StripeRule",
     "ThroughputByIops",
     "ThroughputBySize",
     "ThroughputRule",
     "TypePrice",
+    "Violation",
     "VolumeRules",
     "pieces",
-    "refusal",
+    "violation",
 ]

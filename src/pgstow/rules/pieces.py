@@ -1,4 +1,4 @@
-"""A type's rules as pieces in which every bound and the price are linear, for linear programmes.
+"""A type's rules as pieces in which every bound and the price are linear, for linear models.
 
 What a volume may be is no convex set: gp3's 3,000 IOPS come with any size and 500 per GiB beyond,
 gp2's throughput has a step, io2's IOPS cost less in the next tier. Each piece is convex; together
@@ -155,7 +155,7 @@ def _least_of_size(rules: VolumeRules) -> tuple[Linear, ...]:
 
 
 def _by_price(rules: VolumeRules) -> Iterator[_Part]:
-    """The tiers of the price of IOPS, each dearer or cheaper than the one before."""
+    """The tiers of the price of IOPS, each at a price of its own."""
     rule, price = rules.iops, rules.price
     if not rule.is_provisioned or price is None:
         yield _Part()

@@ -14,11 +14,11 @@ from pgstow.rules.facts import IopsRule, PriceTier, ThroughputRule, TypePrice
 from pgstow.units import GIB, MIB, TIB, Bytes
 
 _EPSILON = 1e-9  # of a quantity: what arithmetic in floats may be off by
-_ROUNDS = 64  # of raising one bound after another; every rule in use is settled after three
+_ROUNDS = 64  # of raising one bound after another; every rule in use has converged after three
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requirement:
     """What a volume must have at least."""
 
     size_bytes: float
@@ -27,8 +27,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Sold:
-    """A volume that is sold: what it has."""
+class ProvisionedVolume:
+    """One volume: its size, and the performance it has or is given."""
 
     size_bytes: float
     iops: float
@@ -105,7 +105,7 @@ class VolumeRules:
 
     # ------------------------------------------------------------ the least that is enough
 
-    def least(self, asked: Asked, *, is_whole: bool = True) -> Sold | None:
+    def least(self, asked: Requirement, *, is_whole: bool = True) -> ProvisionedVolume | None:
         """The cheapest volume that has what is asked for; None where none is sold.
 
         ``is_whole``: on the provider's grid; else only the size is, IOPS and throughput may be any.
@@ -122,10 +122,10 @@ class VolumeRules:
             size, iops, rate = more_size, more_iops, more_rate
             if math.inf in (size, iops):
                 return None
-        found = Sold(size, iops, rate)
-        return found if self._is_sold(found) else None
+        found = ProvisionedVolume(size, iops, rate)
+        return found if self._is_offered(found) else None
 
-    def _is_sold(self, one: Sold) -> bool:
+    def _is_offered(self, one: ProvisionedVolume) -> bool:
         slack = 1 + _EPSILON
         fits = self.max_bytes is None or one.size_bytes <= self.max_bytes * slack
         return (
@@ -153,15 +153,15 @@ class VolumeRules:
     def _iops_for(self, size: float, rate: float) -> float:
         """The least IOPS that a size and a throughput want."""
         iops, bytes_rule = self.iops, self.throughput
-        wanted = 0.0
+        required = 0.0
         if iops.is_provisioned and iops.per_gib_min is not None:
-            wanted = iops.per_gib_min * size / GIB
+            required = iops.per_gib_min * size / GIB
         if bytes_rule.is_provisioned and bytes_rule.per_iops_max and rate > bytes_rule.floor:
-            wanted = max(wanted, rate / bytes_rule.per_iops_max)
+            required = max(required, rate / bytes_rule.per_iops_max)
         if bytes_rule.by_iops:
             ways = [rate / one.per_iops for one in bytes_rule.by_iops if rate <= one.max]
-            wanted = max(wanted, min(ways, default=math.inf))
-        return wanted
+            required = max(required, min(ways, default=math.inf))
+        return required
 
     def _rate_for(self, iops: float) -> float:
         """The least throughput that IOPS want."""
@@ -172,16 +172,16 @@ class VolumeRules:
     def _size_for(self, iops: float, rate: float) -> float:
         """The least size that IOPS and a throughput want."""
         rule, bytes_rule = self.iops, self.throughput
-        wanted = 0.0
+        required = 0.0
         ratio = rule.per_gib_max if rule.is_provisioned else rule.per_gib
         if ratio and iops > rule.floor:
             base = 0.0 if rule.is_provisioned else rule.base
-            wanted = (iops - base) / ratio * GIB
+            required = (iops - base) / ratio * GIB
         if bytes_rule.per_tib is not None:
-            wanted = max(wanted, (rate - bytes_rule.base) / bytes_rule.per_tib * TIB)
+            required = max(required, (rate - bytes_rule.base) / bytes_rule.per_tib * TIB)
         if bytes_rule.by_size:
-            wanted = max(wanted, self._size_of_step(rate))
-        return wanted
+            required = max(required, self._size_of_step(rate))
+        return required
 
     def _size_of_step(self, rate: float) -> float:
         """The least size whose step of throughput is enough."""
@@ -194,7 +194,7 @@ class VolumeRules:
 
     # ------------------------------------------------------------ what it costs
 
-    def usd_month(self, one: Sold) -> float | None:
+    def usd_month(self, one: ProvisionedVolume) -> float | None:
         """What a volume costs a month; None: not known."""
         price = self.price
         if price is None or (price.usd_per_gib is None and not price.is_included):

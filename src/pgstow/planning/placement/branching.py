@@ -1,8 +1,8 @@
 """Branch and bound: which candidates are bought, where large units are placed, and the bound.
 
-At a node some candidates are bought and some are not, some large units lie on a candidate and some
-do not, the rest is open. Its bound is the relaxation's. A node whose bound is close to the best
-price found is not looked into further.
+At a node some candidates are bought and some are not, some large units are placed on a candidate
+and some are not, the rest is open. Its bound is the relaxation's. A node whose bound is close to
+the best price found is not looked into further.
 """
 
 import heapq
@@ -20,10 +20,10 @@ _INTEGRAL = 1e-5
 _ALMOST = 0.9  # bought to so much of it, a volume is not tried without
 _FAR = 0.01  # of the price; mostly the gap is a hundredth of that
 _THOROUGH_NODES = 100
-_FULL = 0.01  # of some group is without a place
+_FULL = 0.01  # of some group is not placed
 _NOT_WORTH_USD = 0.10  # about what whole GiB cost, which no bound knows of, as of types' steps
 _ROOT_ROUNDS, _ROUNDS = 30, 6
-_REPEATS = 5  # of rounds, until something is known of a node on which not everything has a place
+_REPEATS = 5  # of rounds, while not everything is placed and the node is not bounded
 
 
 @dataclass(order=True, slots=True)
@@ -64,14 +64,14 @@ class Search:
         """Search; the bound over all choices, infinite where there is none.
 
         Where the best is then not close to the bound, the most promising choice of volumes is tried
-        once more, and where it is far from it with more effort.
+        once more, and where it is far from it more thoroughly.
         """
         bound = self._search()
         if self.promising is not None and not (self._is_enough() or self._is_fathomed(bound)):
             is_far = self.best is not None and self.best.usd_month > bound * (1 + _FAR)
             is_thorough = is_far and self.node_limit >= _THOROUGH_NODES
-            effort = THOROUGH if is_thorough else QUICK
-            self._recover(self.promising.is_open, self.promising.fixed, bound, effort)
+            steps = THOROUGH if is_thorough else QUICK
+            self._recover(self.promising.is_open, self.promising.fixed, bound, steps)
         return bound
 
     def _search(self) -> float:
@@ -89,8 +89,8 @@ class Search:
             bound = max(node.bound_usd, relaxed.bound_usd)
             if relaxed.is_placed and not self._is_fathomed(bound):
                 self._round(relaxed, node)
-            # with everything open and nowhere to go, no branch has room either
-            is_full = relaxed.unplaced > _FULL and self._is_converged(relaxed)
+            # where not all fits with everything open, it fits on no branch either
+            is_full = relaxed.artificial > _FULL and self._is_converged(relaxed)
             if self._is_fathomed(bound) or is_full:
                 closed = min(closed, bound)
                 continue
@@ -148,11 +148,11 @@ class Search:
             return
         self.tried.add(key)
         is_open = self._fewer(is_open, relaxed.y < _ALMOST, node.fixed)
-        effort = QUICK if decided or self.best is None else ROUNDED
-        self._recover(is_open, node.fixed, max(node.bound_usd, relaxed.bound_usd), effort)
+        steps = QUICK if decided or self.best is None else ROUNDED
+        self._recover(is_open, node.fixed, max(node.bound_usd, relaxed.bound_usd), steps)
 
     def _fewer(self, is_open: Bools, doubtful: Bools, fixed: Fixed) -> Bools:
-        """Close, one after the other, what the columns at hand are cheaper without."""
+        """Close, one after the other, the candidates without which the known columns cost less."""
         if not (is_open & doubtful).any():
             return is_open
         bounds = is_open.astype(float)
@@ -171,7 +171,7 @@ class Search:
         return is_open
 
     def _recover(
-        self, is_open: Bools, fixed: Fixed, bound_usd: float, effort: tuple[Step, ...]
+        self, is_open: Bools, fixed: Fixed, bound_usd: float, steps: tuple[Step, ...]
     ) -> None:
         bounds = is_open.astype(float)
         self.master.bound(bounds, bounds, fixed)
@@ -183,10 +183,10 @@ class Search:
         placed = recover(
             self.master,
             is_open,
-            relaxed.prices,
+            relaxed.dual_prices,
             gap_usd=gap_usd,
             objective_target=objective_target,
-            steps=effort,
+            steps=steps,
         )
         if self.promising is None or relaxed.usd < self.promising.usd:
             self.promising = _Promising(relaxed.usd, is_open, fixed)
@@ -196,7 +196,7 @@ class Search:
     def _branch(
         self, node: _Node, relaxed: RelaxationSolution
     ) -> list[tuple[Floats, Floats, Fixed]]:
-        """Two ways on: none where everything that counts is decided."""
+        """The two branches of a node; none where nothing is fractional."""
         part = np.minimum(relaxed.y, 1 - relaxed.y)
         part[node.lower == node.upper] = 0.0
         candidate = int(np.argmax(part))

@@ -13,7 +13,7 @@ from pgstow.planning.placement.problem import (
     Bools,
     Floats,
     Ints,
-    Missing,
+    NoSolution,
     PlacementProblem,
     Sizes,
 )
@@ -41,13 +41,13 @@ class Units:
 
     use: Floats  # units × candidates × USES
     allowed: Bools
-    away: Bools
-    alone: frozenset[int] = frozenset()
+    is_moved: Bools
+    exclusive: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MilpSolution:
-    """Where each unit lies, and what is bought."""
+    """Where each unit is placed, and what is bought."""
 
     candidate: Ints
     volumes: tuple[Sizes, ...]
@@ -86,13 +86,13 @@ def solve_milp(
     gap: float = 0.0,
     seconds_max: float = SOLVE_SECONDS,
     search_limits: SearchLimits | None = None,
-) -> MilpSolution | Missing:
-    """The cheapest arrangement of ``units`` on top of ``base``, or why there is none.
+) -> MilpSolution | NoSolution:
+    """The cheapest assignment of ``units`` on top of ``base``, or why there is none.
 
     With ``is_open`` the volumes bought are given; else they are found. Without what ties cost it
-    is no dearer than ``usd_max``. The search begins at ``start``, an answer for the same units and
-    limits, and ends at ``gap_usd`` or ``gap``, a share of the price, after ``seconds_max``, or when
-    the ``search_limits`` is spent.
+    costs no more than ``usd_max``. The search begins at ``start``, a solution for the same units
+    and limits, and ends at ``gap_usd`` or ``gap``, a share of the price, after ``seconds_max``, or
+    at one of the ``search_limits``.
     """
     candidates = len(problem.candidates)
     rows = UseRows(candidates, linked=False)
@@ -107,19 +107,19 @@ def solve_milp(
     if is_open is not None:
         allowed = allowed & is_open
     if not allowed.any(axis=1).all():
-        return Missing.INFEASIBLE
+        return NoSolution.INFEASIBLE
     unit, candidate = np.nonzero(allowed)
     first = len(model.cost)
     if usd_max is not None and math.isfinite(usd_max):
         _limit_price(model, problem, usd_max)
-    gib = units.use[unit, candidate, GIB] * units.away[unit, candidate]
+    gib = units.use[unit, candidate, GIB] * units.is_moved[unit, candidate]
     for usd in (problem.move_usd_per_gib * gib).tolist():
         model.column(usd, 0.0, 1.0, integer=True)
-    lies = _AssignmentVariables(unit, candidate, np.arange(first, first + len(unit)))
-    _count_uses(model, problem, rows, units, lies)
-    _assign(model, units, lies, linked=is_open is None)
+    x_vars = _AssignmentVariables(unit, candidate, np.arange(first, first + len(unit)))
+    _count_uses(model, problem, rows, units, x_vars)
+    _assign(model, units, x_vars, linked=is_open is None)
     if problem.max_move_gib is not None:
-        _limit_moves(model, units, lies, problem.max_move_gib)
+        _limit_moves(model, units, x_vars, problem.max_move_gib)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     highs.setOptionValue("mip_abs_gap", gap_usd)
     highs.setOptionValue("mip_rel_gap", max(gap, 1e-9))
@@ -127,13 +127,13 @@ def solve_milp(
     if search_limits is not None:
         highs.setOptionValue("mip_max_nodes", search_limits.node_limit)
         highs.setOptionValue("objective_target", min(search_limits.objective_target, _ANY_USD))
-    return _solved(highs, problem, model, lies, start)
+    return _solved(highs, problem, model, x_vars, start)
 
 
 def _not_shared(units: Units, base: Floats) -> Bools:
-    """Where units may lie beside the base: what is to be alone, only where nothing is."""
+    """Where units may be placed beside the base: exclusive ones only where nothing is yet."""
     allowed: Bools = np.ones(units.allowed.shape, dtype=bool)
-    for u in units.alone:
+    for u in units.exclusive:
         allowed[u] = ~base.any(axis=1)
     return allowed
 
@@ -143,17 +143,17 @@ def _count_uses(
     problem: PlacementProblem,
     rows: UseRows,
     units: Units,
-    lies: _AssignmentVariables,
+    x_vars: _AssignmentVariables,
 ) -> None:
     """Add each x's uses to the rows of its candidate and to those that all share."""
-    candidate, x = lies.candidate, lies.x
-    use = np.round(units.use[lies.unit, candidate], _DECIMALS)
+    candidate, x = x_vars.candidate, x_vars.x
+    use = np.round(units.use[x_vars.unit, candidate], _DECIMALS)
     network = np.array([not one.is_ephemeral for one in problem.candidates], dtype=bool)[candidate]
     candidates = len(problem.candidates)
-    for kind in range(3):
-        model.entries(kind * candidates + candidate, x, use[:, kind])
-    for row, kind in ((rows.host_iops, IOPS), (rows.host_bytes, IOPS + 1)):
-        model.entries(np.full(network.sum(), row), x[network], use[network, kind])
+    for resource in range(3):
+        model.entries(resource * candidates + candidate, x, use[:, resource])
+    for row, resource in ((rows.host_iops, IOPS), (rows.host_bytes, IOPS + 1)):
+        model.entries(np.full(network.sum(), row), x[network], use[network, resource])
     model.entries(np.full(len(x), rows.response), x, use[:, 3])
 
 
@@ -167,18 +167,18 @@ def _limit_price(model: MilpModel, problem: PlacementProblem, usd_max: float) ->
 
 
 def _limit_moves(
-    model: MilpModel, units: Units, lies: _AssignmentVariables, most_gib: float
+    model: MilpModel, units: Units, x_vars: _AssignmentVariables, most_gib: float
 ) -> None:
-    """What lies elsewhere than now is no more than so much."""
-    gib = np.round(units.use[lies.unit, lies.candidate, GIB], _DECIMALS)
-    gib = gib * units.away[lies.unit, lies.candidate]
+    """No more than so many GiB leave their current volume."""
+    gib = np.round(units.use[x_vars.unit, x_vars.candidate, GIB], _DECIMALS)
+    gib = gib * units.is_moved[x_vars.unit, x_vars.candidate]
     row = model.row({}, -INFINITY, most_gib)
-    model.entries(np.full(len(lies.x), row), lies.x, gib)
+    model.entries(np.full(len(x_vars.x), row), x_vars.x, gib)
 
 
-def _assign(model: MilpModel, units: Units, lies: _AssignmentVariables, *, linked: bool) -> None:
-    """Each unit on one candidate, linked to y where the volumes are not given; some alone."""
-    unit, candidate, x = lies.unit, lies.candidate, lies.x
+def _assign(model: MilpModel, units: Units, x_vars: _AssignmentVariables, *, linked: bool) -> None:
+    """Each unit on one candidate, linked to y where the volumes are not given; some exclusively."""
+    unit, candidate, x = x_vars.unit, x_vars.candidate, x_vars.x
     first = len(model.row_lower)
     count = int(unit.max()) + 1 if len(unit) else 0
     model.row_lower += [1.0] * count
@@ -191,9 +191,9 @@ def _assign(model: MilpModel, units: Units, lies: _AssignmentVariables, *, linke
         every = first + np.arange(len(x))
         model.entries(every, x, np.ones(len(x)))
         model.entries(every, COLUMNS_PER_CANDIDATE * candidate, -np.ones(len(x)))
-    for alone in sorted(units.alone):
-        for mine in np.nonzero(unit == alone)[0].tolist():
-            for other in np.nonzero((candidate == candidate[mine]) & (unit != alone))[0].tolist():
+    for one in sorted(units.exclusive):
+        for mine in np.nonzero(unit == one)[0].tolist():
+            for other in np.nonzero((candidate == candidate[mine]) & (unit != one))[0].tolist():
                 model.row({int(x[mine]): 1.0, int(x[other]): 1.0}, -INFINITY, 1.0)
 
 
@@ -201,12 +201,12 @@ def _solved(
     highs: highspy.Highs,
     problem: PlacementProblem,
     model: MilpModel,
-    lies: _AssignmentVariables,
+    x_vars: _AssignmentVariables,
     start: MilpSolution | None,
-) -> MilpSolution | Missing:
+) -> MilpSolution | NoSolution:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
-    # it took two thirds of the time of small programmes, and made none cheaper
+    # it took two thirds of the time of small models, and made none cheaper
     highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
     highs.passModel(model.highs_lp())
     if start is not None:
@@ -217,11 +217,11 @@ def _solved(
     info = highs.getInfo()
     if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
         is_proved = highs.getModelStatus() in _INFEASIBLE
-        return Missing.INFEASIBLE if is_proved else Missing.NOT_FOUND
+        return NoSolution.INFEASIBLE if is_proved else NoSolution.NOT_FOUND
     value = np.array(highs.getSolution().col_value)
-    chosen = value[lies.x] > 0.5
-    where = np.zeros(len(np.unique(lies.unit)), dtype=np.int64)
-    where[lies.unit[chosen]] = lies.candidate[chosen]
+    chosen = value[x_vars.x] > 0.5
+    assigned = np.zeros(len(np.unique(x_vars.unit)), dtype=np.int64)
+    assigned[x_vars.unit[chosen]] = x_vars.candidate[chosen]
     volumes = tuple(
         Sizes(
             candidate=c,
@@ -232,4 +232,6 @@ def _solved(
         for c, one in enumerate(problem.candidates)
         if value[COLUMNS_PER_CANDIDATE * c] > 0.5
     )
-    return MilpSolution(where, volumes, info.objective_function_value, info.mip_dual_bound, value)
+    return MilpSolution(
+        assigned, volumes, info.objective_function_value, info.mip_dual_bound, value
+    )

@@ -1,7 +1,7 @@
 """Items in groups of like demand, in the order the pricing pass reads them.
 
-Each group has a convexity row of its own in the master programme. Any grouping is exact; one that
-puts like with like converges in few rounds, as most groups then lie whole on one candidate.
+Each group has a convexity row of its own in the master problem. Any grouping is exact; one that
+puts like with like converges in few rounds, as most groups are then placed whole on one candidate.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Groups:
 
     order: Ints
     start: Ints
-    kind: Ints  # of each group
+    item_class: Ints  # of each group
     demand: Floats  # items × resources, in ``order``
     total: Floats  # groups × resources
     sizes: Ints  # how many items each group has
@@ -29,14 +29,14 @@ class Groups:
     @property
     def count(self) -> int:
         """How many groups there are."""
-        return len(self.kind)
+        return len(self.item_class)
 
 
 def group(problem: PlacementProblem) -> Groups:
-    """Group by kind, by density (demand per GiB), and by what the demand consists of."""
-    demand, kind = problem.items.demand, problem.items.kind
+    """Group by item class, by density (demand per GiB), and by what the demand consists of."""
+    demand, item_class = problem.items.demand, problem.items.item_class
     rates = product(demand[:, 1:], _weights(demand)[:, None])[:, 0]
-    density = _levels(demand[:, 0], rates, _density_levels(len(kind)))
+    density = _levels(demand[:, 0], rates, _density_levels(len(item_class)))
     key = density.copy()
     with np.errstate(invalid="ignore", divide="ignore"):
         for resource in range(1, demand.shape[1]):
@@ -45,8 +45,8 @@ def group(problem: PlacementProblem) -> Groups:
             key = key * (_SHARES + 1) + np.round(share * _SHARES).astype(np.int64)
     large = _large(demand[:, 0], rates)
     key[large] = key.max(initial=0) + 1 + np.arange(len(large))
-    # a group lies together, and so do the groups of a kind
-    key += kind * (key.max(initial=0) + 1)
+    # items of one group follow each other, and so do groups of one item class
+    key += item_class * (key.max(initial=0) + 1)
     _, group_of = np.unique(key, return_inverse=True)
     group_of = group_of.astype(np.int32)
     order = np.argsort(group_of, kind="stable")
@@ -54,7 +54,7 @@ def group(problem: PlacementProblem) -> Groups:
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     ordered = np.ascontiguousarray(demand[order])
     total = np.add.reduceat(ordered, start[:-1], axis=0)
-    return Groups(order, start, kind[order[start[:-1]]], ordered, total, counts)
+    return Groups(order, start, item_class[order[start[:-1]]], ordered, total, counts)
 
 
 def _large(gib: Floats, rates: Floats) -> Ints:

@@ -1,7 +1,7 @@
-"""The restricted master programme: columns of whole groups, kept in HiGHS between solutions.
+"""The restricted master problem (RMP): columns of whole groups, kept in HiGHS between solutions.
 
-A column says where each item of one group lies. Its entries are the sums of its items' uses, so
-the programme has some hundred rows whatever the number of items. Each round solves it, prices all
+A column says where each item of one group is placed. Its entries are the sums of its items' uses,
+so the RMP has some hundred rows whatever the number of items. Each round solves it, prices all
 items at its duals, and adds the columns that would improve it. At any duals
 
     value of the master + sum over groups of (least cost of the group - dual of its convexity row)
@@ -15,7 +15,7 @@ import highspy
 import numpy as np
 
 from pgstow.planning.placement.grouping import Groups
-from pgstow.planning.placement.pricing import Choices, price
+from pgstow.planning.placement.pricing import Choices, price_out
 from pgstow.planning.placement.problem import (
     BYTES,
     GIB,
@@ -37,13 +37,15 @@ from pgstow.planning.placement.sizing import (
     sizing,
 )
 
-_UNPLACED_FACTOR = 100.0  # a group left out costs so many times what the dearest candidate would
+_ARTIFICIAL_FACTOR = 100.0  # a group left out costs so many times the most expensive candidate
 _PLACED = 1e-6
 _DUAL, _PRIMAL = 1, 4  # HiGHS's numbers of its simplex methods
 _ENOUGH = 1e-9
 _WHOLE = 1e-5
 
-Fixed = dict[tuple[int, int], float]  # by row of convexity and candidate: 1 lies there, 0 does not
+Fixed = dict[
+    tuple[int, int], float
+]  # by row of convexity and candidate: 1 is placed there, 0 is not
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,20 +54,22 @@ class RelaxationSolution:
 
     usd: float
     bound_usd: float
-    unplaced: float  # the largest share of a group that found no place
+    artificial: float  # the largest share of a group that is placed on no candidate
     y: Floats  # candidates
-    prices: Floats  # of uses, candidates × USES
-    fractional: tuple[int, int] | None  # the dearest unit lying in parts, and its candidate
+    dual_prices: Floats  # of uses, candidates × USES
+    fractional: (
+        tuple[int, int] | None
+    )  # the most fractional unit, weighted by price, and its candidate
 
     @property
     def is_placed(self) -> bool:
-        """Whether everything found a place."""
-        return self.unplaced < _PLACED
+        """Whether every item is placed."""
+        return self.artificial < _PLACED
 
 
 @dataclass(slots=True)
 class Master:
-    """The programme, and where its columns came from."""
+    """The RMP, and where its columns came from."""
 
     problem: PlacementProblem
     groups: Groups
@@ -74,7 +78,9 @@ class Master:
     incidence: Floats = field(init=False)
     convexity: int = field(init=False)  # its first row
     first_column: int = field(init=False)
-    column_group: list[int] = field(default_factory=list)  # a group, or groups.count + a single
+    column_group: list[int] = field(
+        default_factory=list
+    )  # a group, or groups.count + a special item
     column_source: list[int] = field(default_factory=list)  # see ``assignment``
     assignments: list[Choices] = field(default_factory=list)
     whole: dict[tuple[int, int], int] = field(default_factory=dict)  # columns of units
@@ -87,21 +93,21 @@ class Master:
         self.rows = UseRows(candidates, linked=True)
         self.incidence = self.rows.incidence(problem)
         base = np.zeros((candidates, USES))
-        programme = sizing(problem, self.rows, base, self._totals(), integer=False)
-        self.convexity = len(programme.row_lower)
-        count = self.groups.count + problem.singles.count
-        programme.row_lower += [1.0] * count
-        programme.row_upper += [1.0] * count
-        links = self._link_special_items(programme)
-        self.first_column = len(programme.cost)
+        model = sizing(problem, self.rows, base, self._totals(), integer=False)
+        self.convexity = len(model.row_lower)
+        count = self.groups.count + problem.special_items.count
+        model.row_lower += [1.0] * count
+        model.row_upper += [1.0] * count
+        links = self._link_special_items(model)
+        self.first_column = len(model.cost)
         self.highs = highspy.Highs()  # type: ignore[no-untyped-call]
         self.highs.setOptionValue("output_flag", False)
         self.highs.setOptionValue("threads", 1)
         self.highs.setOptionValue("presolve", "off")
-        self.highs.passModel(programme.highs_lp())
+        self.highs.passModel(model.highs_lp())
         self._add_whole_groups()
         self._add_special_items()
-        self._add_unplaced()
+        self._add_artificial()
         for column, (row, source) in enumerate(
             zip(self.column_group, self.column_source, strict=True)
         ):
@@ -110,25 +116,25 @@ class Master:
         for (row, candidate), link in links.items():
             self.highs.changeCoeff(link, self.first_column + self.whole[row, candidate], 1.0)
 
-    def _link_special_items(self, programme: MilpModel) -> dict[tuple[int, int], int]:
+    def _link_special_items(self, model: MilpModel) -> dict[tuple[int, int], int]:
         """Rows that place a special item only on what is bought, by convexity row and candidate."""
         return {
-            (self.groups.count + single, candidate): programme.row(
+            (self.groups.count + special, candidate): model.row(
                 {COLUMNS_PER_CANDIDATE * candidate: -1.0}, -INFINITY, 0.0
             )
-            for single, candidate in np.argwhere(self.problem.singles.allowed).tolist()
+            for special, candidate in np.argwhere(self.problem.special_items.allowed).tolist()
         }
 
     def change(self, problem: PlacementProblem) -> None:
-        """Go on with another load_factor, response time or singles: the columns at hand stay."""
+        """Go on with another load factor, response time or special items: the columns stay."""
         self.problem = problem
         candidates, set_to = len(problem.candidates), self.highs.changeCoeff
         totals = self._totals()
         for c in range(candidates):
             for use, column in ((IOPS, P), (BYTES, T)):
                 set_to(use * candidates + c, COLUMNS_PER_CANDIDATE * c + column, -problem.used)
-            for place, use in enumerate((GIB, IOPS)):
-                row = self.rows.link + place * candidates + c
+            for number, use in enumerate((GIB, IOPS)):
+                row = self.rows.link + number * candidates + c
                 set_to(row, COLUMNS_PER_CANDIDATE * c, -float(totals[c, use]))
         for row, limit, factor in (
             (self.rows.host_iops, problem.host_kiops, problem.used),
@@ -137,21 +143,21 @@ class Master:
         ):
             upper = INFINITY if limit is None else factor * limit
             self.highs.changeRowBounds(row, -INFINITY, upper)
-        single, candidate, entries = self._special_uses(totals)
-        for one, c, dense in zip(single.tolist(), candidate.tolist(), entries, strict=True):
+        special, candidate, entries = self._special_uses(totals)
+        for one, c, dense in zip(special.tolist(), candidate.tolist(), entries, strict=True):
             column = self.first_column + self.whole[self.groups.count + one, c]
             for row in np.nonzero(np.abs(dense) > _ENOUGH)[0].tolist():
                 set_to(row, column, float(dense[row]))
 
     def is_unit(self, row: int) -> bool:
-        """Whether a row of convexity is one unit's: a single, or an item that is its own group."""
+        """Whether a convexity row is one unit's: a special item, or a group of one item."""
         return row >= self.groups.count or bool(self.groups.sizes[row] == 1)
 
     def _totals(self) -> Floats:
-        """The most that could ever lie on each candidate: candidates × USES."""
+        """The most that could ever be placed on each candidate: candidates × USES."""
         whole = np.einsum("cuk,k->cu", self.problem.use_per_demand, self.groups.total.sum(axis=0))
-        singles = self.problem.singles
-        mine = np.where(singles.allowed[:, :, None], singles.use, 0.0)
+        special_items = self.problem.special_items
+        mine = np.where(special_items.allowed[:, :, None], special_items.use, 0.0)
         totals: Floats = whole + mine.sum(axis=0)
         return totals
 
@@ -192,36 +198,36 @@ class Master:
 
     def _add_whole_groups(self) -> None:
         problem, groups = self.problem, self.groups
-        group, candidate = np.nonzero(problem.kinds.allowed[groups.kind])
+        group, candidate = np.nonzero(problem.item_classes.allowed[groups.item_class])
         use = np.zeros((len(group), len(problem.candidates), USES))
         each = np.einsum("cuk,gk->gcu", problem.use_per_demand, groups.total)
         use[np.arange(len(group)), candidate] = each[group, candidate]
-        move = problem.class_move_usd[groups.kind[group], candidate]
+        move = problem.class_move_usd[groups.item_class[group], candidate]
         self._add(group, (-1 - candidate).tolist(), groups.total[group, 0] * move, use)
 
     def _add_special_items(self) -> None:
-        single, candidate, dense = self._special_uses(self._totals())
-        cost = self.problem.special_move_usd[single, candidate]
-        self._add_rows(self.groups.count + single, (-1 - candidate).tolist(), cost, dense)
+        special, candidate, dense = self._special_uses(self._totals())
+        cost = self.problem.special_move_usd[special, candidate]
+        self._add_rows(self.groups.count + special, (-1 - candidate).tolist(), cost, dense)
 
     def _special_uses(self, totals: Floats) -> tuple[Ints, Ints, Floats]:
-        """Each single on each candidate it may lie on, and the entries of that column."""
-        problem, singles = self.problem, self.problem.singles
+        """Each special item on each candidate allowed, and the entries of that column."""
+        problem, special_items = self.problem, self.problem.special_items
         candidates = len(problem.candidates)
-        single, candidate = np.nonzero(singles.allowed)
-        use = np.zeros((len(single), candidates, USES))
-        use[np.arange(len(single)), candidate] = singles.use[single, candidate]
-        dense = product(use.reshape(len(single), candidates * USES), self.incidence.T)
-        for column, (one, c) in enumerate(zip(single.tolist(), candidate.tolist(), strict=True)):
-            if one in singles.alone:  # where it lies nothing else does: the link is all used up
+        special, candidate = np.nonzero(special_items.allowed)
+        use = np.zeros((len(special), candidates, USES))
+        use[np.arange(len(special)), candidate] = special_items.use[special, candidate]
+        dense = product(use.reshape(len(special), candidates * USES), self.incidence.T)
+        for column, (one, c) in enumerate(zip(special.tolist(), candidate.tolist(), strict=True)):
+            if one in special_items.exclusive:  # it uses up the link
                 dense[column, self.rows.link + c] = totals[c, GIB]
                 dense[column, self.rows.link + candidates + c] = totals[c, IOPS]
-        return single, candidate, dense
+        return special, candidate, dense
 
-    def _add_unplaced(self) -> None:
-        """A dear column for each group, so that the programme always has a solution."""
+    def _add_artificial(self) -> None:
+        """An artificial column of high cost for each group: the RMP always has a solution."""
         problem = self.problem
-        dearest = np.array(
+        highest_costs = np.array(
             [
                 max(s.usd_per_gib for s in problem.candidates) / (1 - problem.free_space) + 0.01,
                 max(s.usd_per_iops for s in problem.candidates) * 1000 / (1 - problem.headroom)
@@ -231,9 +237,9 @@ class Master:
             ]
         )
         each = np.einsum("cuk,gk->gcu", problem.use_per_demand, self.groups.total)
-        cost = (each @ dearest).max(axis=1, initial=0.0)
-        own = (problem.singles.use @ dearest).max(axis=1, initial=0.0)
-        every = _UNPLACED_FACTOR * (np.concatenate((cost, own)) + 1.0) + cost.sum() + own.sum()
+        cost = (each @ highest_costs).max(axis=1, initial=0.0)
+        own = (problem.special_items.use @ highest_costs).max(axis=1, initial=0.0)
+        every = _ARTIFICIAL_FACTOR * (np.concatenate((cost, own)) + 1.0) + cost.sum() + own.sum()
         group = np.arange(len(every))
         use = np.zeros((len(every), len(problem.candidates), USES))
         self._add(group, [0] * len(every), every, use)
@@ -241,7 +247,7 @@ class Master:
     # ---------------------------------------------------------------- solving
 
     def bound(self, lower: Floats, upper: Floats, fixed: Fixed) -> None:
-        """Set the bounds of y, and which units lie where."""
+        """Set the bounds of y, and which units are fixed where."""
         columns = np.arange(len(lower), dtype=np.int32) * COLUMNS_PER_CANDIDATE
         self.highs.changeColsBounds(len(lower), columns, lower, upper)
         for unit in self.fixed.keys() | fixed.keys():
@@ -254,18 +260,18 @@ class Master:
     def relax(self, is_open: Bools, *, rounds: int, gap: float) -> RelaxationSolution:
         """Solve under the bounds set, in ``rounds`` of pricing at most, to ``gap`` of the value."""
         best = -np.inf
-        simplex = _DUAL  # bounds have changed: what was the best stays so, and may be infeasible
+        simplex = _DUAL  # bounds have changed: the basis stays dual feasible
         while True:
             usd = self._solve(simplex)
             if usd is None:
                 return self._unsolved()
             duals = np.array(self.highs.getSolution().row_dual)
-            prices = self._dual_prices(duals)
+            dual_prices = self._dual_prices(duals)
             if rounds == 0:
                 break
             rounds -= 1
             self.passes += 1
-            priced = price(self.problem, self.groups, prices, is_open)
+            priced = price_out(self.problem, self.groups, dual_prices, is_open)
             reduced_cost = priced.cost - duals[self.convexity : self.convexity + self.groups.count]
             # what is one unit has all its columns already
             reduced_cost = np.where(
@@ -275,24 +281,24 @@ class Master:
             if usd - best <= gap * abs(usd):
                 break
             self._add_priced(reduced_cost, priced.load, priced.choice)
-            simplex = _PRIMAL  # with more columns the solution stays feasible
-        return self._read(usd, best, prices)
+            simplex = _PRIMAL  # with more columns it stays primal feasible
+        return self._read(usd, best, dual_prices)
 
     def _unsolved(self) -> RelaxationSolution:
-        """What is said where there is no solution: the bound is infinite if that was proved."""
+        """The answer where there is no solution: the bound is infinite if that is proved."""
         is_proved = self.highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible
         candidates = len(self.problem.candidates)
         return RelaxationSolution(
             usd=np.inf,
             bound_usd=np.inf if is_proved else -np.inf,
-            unplaced=1.0,
+            artificial=1.0,
             y=np.zeros(candidates),
-            prices=np.zeros((candidates, USES)),
+            dual_prices=np.zeros((candidates, USES)),
             fractional=None,
         )
 
     def _solve(self, simplex: int) -> float | None:
-        """The least price; None where there is no solution."""
+        """The optimum in dollars; None where there is no solution."""
         self.highs.setOptionValue("simplex_strategy", simplex)
         self.highs.run()
         if self.highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -307,13 +313,13 @@ class Master:
     def _dual_prices(self, duals: Floats) -> Floats:
         """What a use costs on each candidate: candidates × USES."""
         of_use = -product(duals[None, : self.rows.count], self.incidence)[0]
-        prices: Floats = np.maximum(of_use.reshape(len(self.problem.candidates), USES), 0.0)
-        return prices
+        dual_prices: Floats = np.maximum(of_use.reshape(len(self.problem.candidates), USES), 0.0)
+        return dual_prices
 
     def _add_priced(self, reduced_cost: Floats, load: Floats, choice: Choices) -> None:
         better = np.nonzero(reduced_cost < -1e-7 * max(1.0, -reduced_cost.min()))[0]
         use = np.einsum("cuk,gck->gcu", self.problem.use_per_demand, load[better])
-        move = self.problem.class_move_usd[self.groups.kind[better]]
+        move = self.problem.class_move_usd[self.groups.item_class[better]]
         cost = np.where(load[better, :, 0] > 0, move * load[better, :, 0], 0.0).sum(axis=1)
         self.assignments.append(choice)
         self._add(better, [len(self.assignments)] * len(better), cost, use)
@@ -322,33 +328,33 @@ class Master:
         """How much of each column is in the solution."""
         return np.array(self.highs.getSolution().col_value)[self.first_column :]
 
-    def _read(self, usd: float, bound: float, prices: Floats) -> RelaxationSolution:
+    def _read(self, usd: float, bound: float, dual_prices: Floats) -> RelaxationSolution:
         value = np.array(self.highs.getSolution().col_value)
         share = value[self.first_column :]
         sources = np.array(self.column_source)
         return RelaxationSolution(
             usd=usd,
             bound_usd=bound,
-            unplaced=float(share[sources == 0].max(initial=0.0)),
+            artificial=float(share[sources == 0].max(initial=0.0)),
             y=value[: COLUMNS_PER_CANDIDATE * len(self.problem.candidates) : COLUMNS_PER_CANDIDATE],
-            prices=prices,
-            fractional=self._most_fractional(share, prices),
+            dual_prices=dual_prices,
+            fractional=self._most_fractional(share, dual_prices),
         )
 
-    def _most_fractional(self, share: Floats, prices: Floats) -> tuple[int, int] | None:
+    def _most_fractional(self, share: Floats, dual_prices: Floats) -> tuple[int, int] | None:
         most: tuple[float, tuple[int, int]] | None = None
         for unit, column in self.whole.items():
             part = min(share[column], 1 - share[column])
             if part <= _WHOLE:
                 continue
-            usd = part * float((self._unit_use(*unit) * prices[unit[1]]).sum())
+            usd = part * float((self._unit_use(*unit) * dual_prices[unit[1]]).sum())
             if most is None or usd > most[0]:
                 most = usd, unit
         return None if most is None else most[1]
 
     def _unit_use(self, row: int, candidate: int) -> Floats:
         if row >= self.groups.count:
-            return np.asarray(self.problem.singles.use[row - self.groups.count, candidate])
+            return np.asarray(self.problem.special_items.use[row - self.groups.count, candidate])
         return np.asarray(self.problem.use_per_demand[candidate] @ self.groups.total[row])
 
     def assignment(self, column: int) -> Choices | int:

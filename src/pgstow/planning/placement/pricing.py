@@ -1,4 +1,4 @@
-"""The pricing pass: at given prices of uses, where each item lies most cheaply, and the sums.
+"""The pricing step: at given dual prices, each item's cheapest candidate, and the sums.
 
 It is the only part whose work grows with the number of items.
 """
@@ -23,38 +23,38 @@ class PricingResult:
     choice: Choices  # items, in the groups' order
 
 
-def unit_costs(problem: PlacementProblem, prices: Floats) -> Floats:
+def unit_costs(problem: PlacementProblem, dual_prices: Floats) -> Floats:
     """Item classes × resources × candidates: what a unit of demand costs; infinite: not allowed."""
-    per_demand = np.einsum("cu,cuk->kc", prices, problem.use_per_demand)
-    every = np.repeat(per_demand[None], problem.kinds.count, axis=0)
+    per_demand = np.einsum("cu,cuk->kc", dual_prices, problem.use_per_demand)
+    every = np.repeat(per_demand[None], problem.item_classes.count, axis=0)
     every[:, 0, :] += problem.class_move_usd
     return every
 
 
-def price(
-    problem: PlacementProblem, groups: Groups, prices: Floats, is_open: Bools
+def price_out(
+    problem: PlacementProblem, groups: Groups, dual_prices: Floats, is_open: Bools
 ) -> PricingResult:
-    """Send every item to the open candidate where it costs least; ``prices`` are candidates × USES.
+    """Place every item where it costs least; ``dual_prices`` are candidates × USES.
 
-    A kind with no open candidate costs infinity.
+    An item class with no open candidate costs infinity.
     """
     candidates, resources = len(problem.candidates), groups.demand.shape[1]
-    every = unit_costs(problem, prices)
+    every = unit_costs(problem, dual_prices)
     choice = np.zeros(len(groups.order), dtype=np.uint8)
     cost = np.zeros(groups.count)
     load = np.zeros((groups.count, candidates, resources))
     first = 0
     while first < groups.count:
-        kind = groups.kind[first]
-        last = first + int(np.argmax(np.append(groups.kind[first:] != kind, True)))
+        item_class = groups.item_class[first]
+        last = first + int(np.argmax(np.append(groups.item_class[first:] != item_class, True)))
         begin, end = groups.start[first], groups.start[last]
-        allowed = np.nonzero(problem.kinds.allowed[kind] & is_open)[0]
+        allowed = np.nonzero(problem.item_classes.allowed[item_class] & is_open)[0]
         if not len(allowed):
             cost[first:last] = np.inf
             first = last
             continue
         demand = groups.demand[begin:end]
-        costs = product(demand, every[kind][:, allowed])
+        costs = product(demand, every[item_class][:, allowed])
         best = np.argmin(costs, axis=1)
         starts = groups.start[first:last] - begin
         cost[first:last] = np.add.reduceat(

@@ -1,17 +1,17 @@
 """The placement problem as arrays, and its answer.
 
-With items i (relations), singles j (the WAL, temporary files), candidates c (kinds of volume, with
-size and performance still open), and the four uses of a volume: GiB, thousands of IOPS, MiB/s, and
-milliseconds that one transaction waits:
+With items i (relations; special items: the WAL, temporary files), candidate volumes c (a volume
+type with a number of members, size and performance still open), and the four uses of a volume: GiB,
+thousands of IOPS, MiB/s, and milliseconds that one transaction waits:
 
-    x[i,c] in {0,1}   item or single i lies on candidate c
+    x[i,c] in {0,1}   item i is placed on candidate c
     y[c]   in {0,1}   candidate c is bought (or kept)
     s[c], p[c], t[c]  its GiB (whole ones of each member), thousands of IOPS, MiB/s
 
 Minimise   sum_c  gib$ s + iops$ (p - free y) + mibps$ (t - included y)
 subject to
 
-    assign    sum_c x[i,c] = 1                               everything lies somewhere
+    assign    sum_c x[i,c] = 1                               every item is placed
     buy       x[i,c] <= y[c]                                 only on what is bought
     size      sum_i gib[i] x[i,c] <= (1 - free) s[c]         it fits
     iops      sum_i iops[i,c] x[i,c] <= (1 - headroom) p[c]
@@ -20,10 +20,10 @@ subject to
     host      sum over all volumes on the network <= the instance's own cap
     response  sum wait[i,c] x[i,c] <= what a transaction may wait
     count     sum_c y[c] <= max_volumes;  of each group of candidates at most one
-    moves     sum gib[i] x[i,c] over all that lie elsewhere than now <= max_move
+    moves     sum gib[i] x[i,c] over all c but the current volume <= max_move
 
-The bound is of this price alone. Among arrangements of about the same price, ties are broken by
-``tied``: with a little for each GiB that moves and for each new volume.
+The bound is of this price alone. Among solutions of about the same price, ties are broken by
+``tied``: it adds a little for each GiB that moves and for each new volume.
 
 An item's uses are linear in its demand, which is what makes a million of them cheap to price.
 """
@@ -62,20 +62,20 @@ class Items:
     """What is placed in bulk: ``demand`` is items × resources, the first of them GiB."""
 
     demand: Floats
-    kind: Ints  # of each item, a row of ItemClasses
+    item_class: Ints  # of each item, a row of ItemClasses
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return len(self.kind)
+        return len(self.item_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ItemClasses:
-    """What items have in common beside their demand; both are kinds × candidates."""
+    """What items have in common beside their demand; both are item classes × candidates."""
 
     allowed: Bools
-    away: Bools  # False where a candidate is the volume they lie on now
+    is_moved: Bools  # False where the candidate is their current volume
 
     @property
     def count(self) -> int:
@@ -85,12 +85,12 @@ class ItemClasses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpecialItems:
-    """What is placed by itself, with uses that need not be linear: singles × candidates."""
+    """What is placed by itself, with uses that need not be linear: WAL, temporary files."""
 
-    use: Floats  # singles × candidates × USES
+    use: Floats  # special items × candidates × USES
     allowed: Bools
-    away: Bools
-    alone: frozenset[int] = frozenset()  # those that share a volume with nothing
+    is_moved: Bools
+    exclusive: frozenset[int] = frozenset()  # those that share their volume with nothing
 
     @property
     def count(self) -> int:
@@ -99,7 +99,7 @@ class SpecialItems:
 
     @classmethod
     def none(cls, candidates: int) -> "SpecialItems":
-        """No singles."""
+        """No special items."""
         return cls(
             np.zeros((0, candidates, USES)),
             np.zeros((0, candidates), dtype=bool),
@@ -114,8 +114,8 @@ class PlacementProblem:
     candidates: tuple[CandidateVolume, ...]
     use_per_demand: Floats  # candidates × USES × resources
     items: Items
-    kinds: ItemClasses
-    singles: SpecialItems
+    item_classes: ItemClasses
+    special_items: SpecialItems
     free_space: float
     headroom: float
     response_ms: float | None
@@ -131,29 +131,31 @@ class PlacementProblem:
 
     @property
     def used(self) -> float:
-        """What uses may fill of IOPS and throughput: at twice the load_factor, half as much."""
+        """The share of IOPS and throughput that uses may fill: at twice the load, half as much."""
         return (1 - self.headroom) / self.load_factor
 
     @property
     def class_move_usd(self) -> Floats:
-        """Dollars for a GiB of each kind on each candidate: kinds × candidates."""
-        usd: Floats = np.where(self.kinds.away, self.move_usd_per_gib, 0.0)
+        """Dollars for a GiB of each item class on each candidate: item classes × candidates."""
+        usd: Floats = np.where(self.item_classes.is_moved, self.move_usd_per_gib, 0.0)
         return usd
 
     @property
     def special_move_usd(self) -> Floats:
-        """Dollars for each single on each candidate: singles × candidates."""
-        usd: Floats = self.move_usd_per_gib * self.singles.away * self.singles.use[:, :, GIB]
+        """Dollars for each special item on each candidate: special items × candidates."""
+        usd: Floats = (
+            self.move_usd_per_gib * self.special_items.is_moved * self.special_items.use[:, :, GIB]
+        )
         return usd
 
 
 TIE_USD_PER_GIB = 0.0002  # of what moves: a month of gp3 in 400
 TIE_USD_PER_VOLUME = 0.01  # of what is new
-TIE_SHARE, TIE_USD = 1e-3, 0.01  # how much dearer, of the price and in dollars, is about the same
+TIE_SHARE, TIE_USD = 1e-3, 0.01  # prices this close, as a share or in dollars, are about the same
 
 
 def tied(problem: PlacementProblem) -> PlacementProblem:
-    """The problem with which ties are broken: nothing moves and nothing is bought for nothing."""
+    """The problem in which a move and a new volume cost a little, so that ties are broken."""
     return replace(
         problem,
         new_volume_usd=TIE_USD_PER_VOLUME,
@@ -161,8 +163,8 @@ def tied(problem: PlacementProblem) -> PlacementProblem:
     )
 
 
-class Missing(Enum):
-    """Why there is no arrangement: it is proved that none is, or the search ended before either."""
+class NoSolution(Enum):
+    """Why there is no solution: it is proved that none exists, or the search ended before."""
 
     INFEASIBLE = "infeasible"
     NOT_FOUND = "not found"
@@ -170,7 +172,7 @@ class Missing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is bought of one candidate: of the whole array."""
+    """What is bought of one candidate: the sums over its members."""
 
     candidate: int
     gib: float
@@ -187,7 +189,7 @@ class PlacementSolution:
     volumes: tuple[Sizes, ...]
     usd_month: float
     bound_usd: float
-    prices: Floats = field(
+    dual_prices: Floats = field(
         default_factory=lambda: np.zeros((0, USES))
     )  # of uses, candidates × USES
 
@@ -198,16 +200,16 @@ class PlacementSolution:
 
 
 def moved_gib(problem: PlacementProblem, placed: PlacementSolution) -> float:
-    """How much of an answer lies elsewhere than now."""
-    items, singles = problem.items, problem.singles
-    moves = problem.kinds.away[items.kind, placed.item_candidate]
-    each = np.arange(singles.count)
-    at = placed.special_candidate[: singles.count]
-    others = singles.use[each, at, GIB] * singles.away[each, at]
+    """How many GiB a solution moves from their current volumes."""
+    items, special_items = problem.items, problem.special_items
+    moves = problem.item_classes.is_moved[items.item_class, placed.item_candidate]
+    each = np.arange(special_items.count)
+    at = placed.special_candidate[: special_items.count]
+    others = special_items.use[each, at, GIB] * special_items.is_moved[each, at]
     return float(items.demand[moves, 0].sum()) + float(others.sum())
 
 
 def ties_usd(problem: PlacementProblem, placed: PlacementSolution) -> float:
-    """How much dearer ``tied(problem)`` has an answer than ``problem``."""
+    """How much more a solution costs in ``tied(problem)`` than in ``problem``."""
     new = sum(problem.candidates[one.candidate].existing is None for one in placed.volumes)
     return TIE_USD_PER_GIB * moved_gib(problem, placed) + new * TIE_USD_PER_VOLUME

@@ -1,9 +1,9 @@
-"""From shares to whole items: fix the clear ones, give the contested ones to the exact programme.
+"""From shares to whole items: fix the clear ones, give the contested ones to the exact model.
 
-In the relaxation's solution all but a few groups lie as one column says. Of the others, items on
-whose place their columns agree are clear too. The rest are cut in the order of what they gain, so
-that each candidate gets its share; then some of them, of all sizes, are placed again exactly,
-around the loads of everything else.
+In the relaxation's solution all but a few groups are placed as one column says. Of the others,
+items that all their columns place alike are clear too. The rest are cut in the order of what they
+gain, so that each candidate gets its share; then some of them, of all sizes, are placed again
+exactly, around the loads of everything else.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from pgstow.planning.placement.problem import (
     Bools,
     Floats,
     Ints,
-    Missing,
+    NoSolution,
     PlacementProblem,
     PlacementSolution,
     product,
@@ -31,7 +31,7 @@ from pgstow.planning.placement.sizing import keeps_shared, sizes
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One try of the exact programme; ``is_last_resort`` only where nothing was found before."""
+    """One run of the exact model; ``is_last_resort``: only where nothing was found before."""
 
     contested_max: int
     node_limit: int
@@ -40,7 +40,7 @@ class Step:
 
 
 QUICK = (Step(30, 60, 0.2), Step(80, 100, 0.5), Step(240, 1000, 4.0, is_last_resort=True))
-ROUNDED: tuple[Step, ...] = ()  # nothing but rounding and single moves
+ROUNDED: tuple[Step, ...] = ()  # only rounding, and moves of single items
 THOROUGH = (Step(80, 1000, 2.0), Step(240, 1000, 4.0))
 _REPAIRED_MAX = 5000  # items that may move one by one
 _SHARE_MIN = 1e-9
@@ -57,25 +57,25 @@ class _Rounded:
 def recover(
     master: Master,
     is_open: Bools,
-    prices: Floats,
+    dual_prices: Floats,
     *,
     gap_usd: float,
     objective_target: float,
     steps: tuple[Step, ...] = QUICK,
 ) -> PlacementSolution | None:
-    """Whole items from the master's present solution, not bounded; None where no way was found.
+    """Whole items from the master's current solution, not bounded; None where none was found.
 
     The search ends within ``gap_usd`` of its best, or at ``objective_target``.
     """
     problem, groups = master.problem, master.groups
-    allowed = problem.kinds.allowed & is_open
+    allowed = problem.item_classes.allowed & is_open
     allowed = allowed & ~_held_exclusively(master)
-    rounded = _round(master, prices, allowed)
+    rounded = _round(master, dual_prices, allowed)
     best = _as_rounded(master, rounded.candidate, is_open)
     if best is not None and best.usd_month <= objective_target:
-        return _in_own_order(best, groups, prices)
-    ranked = _ranked(problem, groups, rounded, prices, allowed)
-    fitting = _fitted(master, rounded.candidate, ranked[:_REPAIRED_MAX], prices, allowed)
+        return _in_own_order(best, groups, dual_prices)
+    ranked = _ranked(problem, groups, rounded, dual_prices, allowed)
+    fitting = _fitted(master, rounded.candidate, ranked[:_REPAIRED_MAX], dual_prices, allowed)
     better = _as_rounded(master, fitting, is_open)
     if better is not None and (best is None or better.usd_month < best.usd_month):
         best = better
@@ -85,95 +85,99 @@ def recover(
         contested = ranked[: step.contested_max]
         units, base, base_usd = _around(problem, groups, rounded.candidate, contested, allowed)
         search_limits = SearchLimits(step.node_limit, step.seconds_max, objective_target - base_usd)
-        arranged = solve_milp(
+        found = solve_milp(
             problem, units, base, is_open=is_open, gap_usd=gap_usd, search_limits=search_limits
         )
-        if isinstance(arranged, Missing):
+        if isinstance(found, NoSolution):
             continue
-        if best is None or arranged.usd_month + base_usd < best.usd_month:
+        if best is None or found.usd_month + base_usd < best.usd_month:
             candidate = rounded.candidate.copy()
-            candidate[contested] = arranged.candidate[: len(contested)]
+            candidate[contested] = found.candidate[: len(contested)]
             best = PlacementSolution(
                 item_candidate=candidate,
-                special_candidate=arranged.candidate[len(contested) :],
-                volumes=arranged.volumes,
-                usd_month=arranged.usd_month + base_usd,
+                special_candidate=found.candidate[len(contested) :],
+                volumes=found.volumes,
+                usd_month=found.usd_month + base_usd,
                 bound_usd=-np.inf,
             )
         if (
-            arranged.bound_usd > search_limits.objective_target
+            found.bound_usd > search_limits.objective_target
         ):  # more to place would hardly help either
             break
-    return None if best is None else _in_own_order(best, groups, prices)
+    return None if best is None else _in_own_order(best, groups, dual_prices)
 
 
-def _in_own_order(placed: PlacementSolution, groups: Groups, prices: Floats) -> PlacementSolution:
+def _in_own_order(
+    placed: PlacementSolution, groups: Groups, dual_prices: Floats
+) -> PlacementSolution:
     """With items in the problem's order, not the groups'."""
     item_candidate = np.empty(len(groups.order), dtype=np.int64)
     item_candidate[groups.order] = placed.item_candidate
-    return replace(placed, item_candidate=item_candidate, prices=prices)
+    return replace(placed, item_candidate=item_candidate, dual_prices=dual_prices)
 
 
-def _fitted(master: Master, candidate: Ints, movable: Ints, prices: Floats, allowed: Bools) -> Ints:
+def _fitted(
+    master: Master, candidate: Ints, movable: Ints, dual_prices: Floats, allowed: Bools
+) -> Ints:
     """The rounded assignment after single items were moved to fit the response time."""
     problem, groups = master.problem, master.groups
     if problem.response_ms is None:
         return candidate
-    kinds = np.repeat(groups.kind, np.diff(groups.start))
+    class_of_item = np.repeat(groups.item_class, np.diff(groups.start))
     waits = float(_uses(master, candidate, _special_items(master))[:, WAIT].sum())
     moved = candidate.copy()
     moved[movable] = repaired(
         problem,
         groups.demand[movable],
-        kinds[movable],
+        class_of_item[movable],
         candidate[movable],
         allowed=allowed,
-        prices=prices,
+        dual_prices=dual_prices,
         left_ms=problem.response_ms - waits,
     )
     return moved
 
 
 def _special_items(master: Master) -> Ints:
-    """Where most of each single lies."""
-    singles, first = master.problem.singles, master.groups.count
-    share = np.zeros(singles.allowed.shape)
+    """The candidate that has most of each special item."""
+    special_items, first = master.problem.special_items, master.groups.count
+    share = np.zeros(special_items.allowed.shape)
     shares = master.shares()
     for (row, c), column in master.whole.items():
         if row >= first:
             share[row - first, c] = shares[column]
-    return np.argmax(share, axis=1) if singles.count else np.zeros(0, dtype=np.int64)
+    return np.argmax(share, axis=1) if special_items.count else np.zeros(0, dtype=np.int64)
 
 
-def _uses(master: Master, candidate: Ints, single: Ints) -> Floats:
-    """What lies on each candidate asks: candidates × USES."""
+def _uses(master: Master, candidate: Ints, special: Ints) -> Floats:
+    """The uses on each candidate: candidates × USES."""
     problem, demand = master.problem, master.groups.demand
     candidates, resources = len(problem.candidates), demand.shape[1]
     load = np.stack(
         [np.bincount(candidate, demand[:, k], candidates) for k in range(resources)], axis=1
     )
     use: Floats = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
-    singles = problem.singles
-    np.add.at(use, single, singles.use[np.arange(singles.count), single])
+    special_items = problem.special_items
+    np.add.at(use, special, special_items.use[np.arange(special_items.count), special])
     return use
 
 
 def _as_rounded(master: Master, candidate: Ints, is_open: Bools) -> PlacementSolution | None:
-    """The rounded assignment as it is, singles where most lies; None if it breaks a limit."""
+    """The rounded assignment as it is, special items whole; None if it breaks a limit."""
     problem, groups = master.problem, master.groups
-    singles, single = problem.singles, _special_items(master)
-    use = _uses(master, candidate, single)
-    if singles.alone or not keeps_shared(problem, use):
+    special_items, special = problem.special_items, _special_items(master)
+    use = _uses(master, candidate, special)
+    if special_items.exclusive or not keeps_shared(problem, use):
         return None
     bought = [sizes(problem, c, use[c]) for c in np.nonzero(is_open)[0].tolist()]
     if any(one is None for one in bought):
         return None
-    kinds = np.repeat(groups.kind, np.diff(groups.start))
-    moves = float((problem.class_move_usd[kinds, candidate] * groups.demand[:, 0]).sum())
-    moves += float(problem.special_move_usd[np.arange(singles.count), single].sum())
+    class_of_item = np.repeat(groups.item_class, np.diff(groups.start))
+    moves = float((problem.class_move_usd[class_of_item, candidate] * groups.demand[:, 0]).sum())
+    moves += float(problem.special_move_usd[np.arange(special_items.count), special].sum())
     return PlacementSolution(
         item_candidate=candidate,
-        special_candidate=single,
+        special_candidate=special,
         volumes=tuple(one[0] for one in bought if one),
         usd_month=moves + sum(one[1] for one in bought if one),
         bound_usd=-np.inf,
@@ -181,17 +185,17 @@ def _as_rounded(master: Master, candidate: Ints, is_open: Bools) -> PlacementSol
 
 
 def _held_exclusively(master: Master) -> Bools:
-    """Candidates on which a single lies that is to be alone."""
+    """Candidates that hold an exclusive special item."""
     taken = np.zeros(len(master.problem.candidates), dtype=bool)
     share = master.shares()
     for column in np.nonzero(share > 0.5)[0].tolist():
-        single = master.column_group[column] - master.groups.count
-        if single in master.problem.singles.alone and master.column_source[column] < 0:
+        special = master.column_group[column] - master.groups.count
+        if special in master.problem.special_items.exclusive and master.column_source[column] < 0:
             taken[-1 - master.column_source[column]] = True
     return taken
 
 
-def _round(master: Master, prices: Floats, allowed: Bools) -> _Rounded:
+def _round(master: Master, dual_prices: Floats, allowed: Bools) -> _Rounded:
     groups = master.groups
     candidate = np.zeros(len(groups.order), dtype=np.int64)
     is_contested = np.zeros(len(groups.order), dtype=bool)
@@ -200,7 +204,7 @@ def _round(master: Master, prices: Floats, allowed: Bools) -> _Rounded:
     for column in np.nonzero(share > _SHARE_MIN)[0].tolist():
         if master.column_group[column] < groups.count and master.column_source[column] != 0:
             columns.setdefault(master.column_group[column], []).append(column)
-    every = unit_costs(master.problem, prices)
+    every = unit_costs(master.problem, dual_prices)
     for group in range(groups.count):
         items = slice(int(groups.start[group]), int(groups.start[group + 1]))
         mine = sorted(columns.get(group, []), key=lambda column: -share[column])
@@ -208,34 +212,34 @@ def _round(master: Master, prices: Floats, allowed: Bools) -> _Rounded:
         if len(mine) == 1:
             candidate[items] = options[0]
             continue
-        if not mine:  # unplaced: leave it to the exact programme
-            candidate[items] = int(np.argmax(allowed[groups.kind[group]]))
+        if not mine:  # not placed: leave it to the exact model
+            candidate[items] = int(np.argmax(allowed[groups.item_class[group]]))
             is_contested[items] = True
             continue
         differs = (options != options[0]).any(axis=0)
-        cost = product(groups.demand[items], every[groups.kind[group]])
+        cost = product(groups.demand[items], every[groups.item_class[group]])
         candidate[items] = _cut(options, share[mine], cost, differs)
         is_contested[items] = differs
-    wrong = ~allowed[np.repeat(groups.kind, np.diff(groups.start)), candidate]
+    wrong = ~allowed[np.repeat(groups.item_class, np.diff(groups.start)), candidate]
     if wrong.any():
-        kinds = np.repeat(groups.kind, np.diff(groups.start))[wrong]
-        candidate[wrong] = np.argmax(allowed[kinds], axis=1)
+        class_of_item = np.repeat(groups.item_class, np.diff(groups.start))[wrong]
+        candidate[wrong] = np.argmax(allowed[class_of_item], axis=1)
         is_contested |= wrong
     return _Rounded(candidate, is_contested)
 
 
 def _column_choice(master: Master, column: int, items: slice) -> Ints:
-    where = master.assignment(column)
-    if isinstance(where, int):
-        return np.full(items.stop - items.start, where, dtype=np.int64)
-    return where[items].astype(np.int64)
+    assigned = master.assignment(column)
+    if isinstance(assigned, int):
+        return np.full(items.stop - items.start, assigned, dtype=np.int64)
+    return assigned[items].astype(np.int64)
 
 
 def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
     """One option for each item, so that each option gets its share of what is contested.
 
     Items on which the options differ alike are taken in the order of what the first gains over
-    the last, and cut where the shares say, by size as the prices measure it.
+    the last, and cut by the shares, with sizes measured at the dual prices.
     """
     candidate: Ints = options[0].copy()
     if not differs.any():
@@ -257,30 +261,34 @@ def _cut(options: Ints, share: Floats, cost: Floats, differs: Bools) -> Ints:
 
 
 def _ranked(
-    problem: PlacementProblem, groups: Groups, rounded: _Rounded, prices: Floats, allowed: Bools
+    problem: PlacementProblem,
+    groups: Groups,
+    rounded: _Rounded,
+    dual_prices: Floats,
+    allowed: Bools,
 ) -> Ints:
-    """Items in the order in which the exact programme should have them.
+    """Items in the order in which the exact model should have them.
 
-    First the contested, the largest and then some of each size; then clear ones by how little
-    their place gains them, for their size.
+    First the contested, the largest and then some of each size; then clear ones, by how little
+    they gain over their second best candidate, for their size.
     """
-    every = unit_costs(problem, prices)
-    kinds = np.repeat(groups.kind, np.diff(groups.start))
-    best = np.full(len(kinds), np.inf)
-    second = np.full(len(kinds), np.inf)
-    for kind in range(problem.kinds.count):
-        of_kind = np.nonzero(kinds == kind)[0]
-        if not len(of_kind):
+    every = unit_costs(problem, dual_prices)
+    class_of_item = np.repeat(groups.item_class, np.diff(groups.start))
+    best = np.full(len(class_of_item), np.inf)
+    second = np.full(len(class_of_item), np.inf)
+    for item_class in range(problem.item_classes.count):
+        of_class = np.nonzero(class_of_item == item_class)[0]
+        if not len(of_class):
             continue
-        cost = product(groups.demand[of_kind], every[kind])
-        cost[:, ~allowed[kind]] = np.inf
+        cost = product(groups.demand[of_class], every[item_class])
+        cost[:, ~allowed[item_class]] = np.inf
         two = np.partition(cost, min(1, cost.shape[1] - 1), axis=1)
-        best[of_kind], second[of_kind] = two[:, 0], two[:, min(1, cost.shape[1] - 1)]
+        best[of_class], second[of_class] = two[:, 0], two[:, min(1, cost.shape[1] - 1)]
     contested = np.nonzero(rounded.is_contested)[0]
     by_size = contested[np.argsort(-best[contested], kind="stable")]
     spread = np.unique(np.linspace(0, max(len(by_size) - 1, 0), 60).astype(np.int64))
     chosen = [by_size[:30], by_size[spread] if len(by_size) else by_size]
-    with np.errstate(invalid="ignore"):  # of what may lie nowhere that is open
+    with np.errstate(invalid="ignore"):  # where no open candidate is allowed
         margin = np.nan_to_num(second - best, nan=np.inf, posinf=np.inf)
         loose = margin / np.maximum(best, 1e-12)
     clear = np.argsort(loose, kind="stable")[:2000]
@@ -293,9 +301,9 @@ def _ranked(
 def _around(
     problem: PlacementProblem, groups: Groups, candidate: Ints, contested: Ints, allowed: Bools
 ) -> tuple[Units, Floats, float]:
-    """The contested items and the singles as units, the rest's load, and what its moves cost."""
+    """The contested and special items as units, the rest's load, and what its moves cost."""
     candidates, resources = len(problem.candidates), groups.demand.shape[1]
-    kinds = np.repeat(groups.kind, np.diff(groups.start))
+    class_of_item = np.repeat(groups.item_class, np.diff(groups.start))
     is_fixed = np.ones(len(candidate), dtype=bool)
     is_fixed[contested] = False
     demand = groups.demand[is_fixed]
@@ -304,12 +312,16 @@ def _around(
         axis=1,
     )
     base = np.einsum("cuk,ck->cu", problem.use_per_demand, load)
-    moved = problem.class_move_usd[kinds[is_fixed], candidate[is_fixed]] * demand[:, 0]
+    moved = problem.class_move_usd[class_of_item[is_fixed], candidate[is_fixed]] * demand[:, 0]
     mine = groups.demand[contested]
-    singles = problem.singles
-    use = np.concatenate((np.einsum("cuk,ik->icu", problem.use_per_demand, mine), singles.use))
-    may = np.concatenate((allowed[kinds[contested]], singles.allowed))
-    away = np.concatenate((problem.kinds.away[kinds[contested]], singles.away))
-    alone = frozenset(len(contested) + one for one in singles.alone)
-    units = Units(use.reshape(-1, candidates, USES), may, away, alone)
+    special_items = problem.special_items
+    use = np.concatenate(
+        (np.einsum("cuk,ik->icu", problem.use_per_demand, mine), special_items.use)
+    )
+    may = np.concatenate((allowed[class_of_item[contested]], special_items.allowed))
+    is_moved = np.concatenate(
+        (problem.item_classes.is_moved[class_of_item[contested]], special_items.is_moved)
+    )
+    exclusive = frozenset(len(contested) + one for one in special_items.exclusive)
+    units = Units(use.reshape(-1, candidates, USES), may, is_moved, exclusive)
     return units, base, float(moved.sum())

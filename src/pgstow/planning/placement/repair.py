@@ -2,7 +2,7 @@
 
 Rounding leaves the sum of waits a little over or under its limit. Over it, items go where they
 wait less, those first that cost least for each millisecond; under it, they go where they cost less,
-as long as they fit. Costs are by the master's prices, so what this leads to is priced afterwards.
+as long as they fit. Costs are by the master's dual prices, so the result is priced afterwards.
 """
 
 import numpy as np
@@ -24,24 +24,24 @@ _ENOUGH = 1e-9  # of a cost or a wait
 def repaired(
     problem: PlacementProblem,
     demand: Floats,
-    kind: Ints,
+    item_class: Ints,
     candidate: Ints,
     *,
     allowed: Bools,
-    prices: Floats,
+    dual_prices: Floats,
     left_ms: float,
 ) -> Ints:
     """The items' candidates; waits change by ``left_ms`` at most (less than 0: must shrink).
 
-    ``demand`` (items × resources), ``kind`` and ``candidate`` are the items'; ``allowed`` is kinds
-    × candidates, ``prices`` candidates × USES.
+    ``demand`` (items × resources), ``item_class`` and ``candidate`` are the items'; ``allowed`` is
+    item classes × candidates, ``dual_prices`` candidates × USES.
     """
-    free = prices.copy()
+    free = dual_prices.copy()
     free[:, WAIT] = 0.0
     every = unit_costs(problem, free)
     cost = np.empty((len(demand), len(problem.candidates)))
-    for one in np.unique(kind).tolist():
-        mine = kind == one
+    for one in np.unique(item_class).tolist():
+        mine = item_class == one
         cost[mine] = product(demand[mine], every[one])
         cost[np.ix_(mine, ~allowed[one])] = np.inf
     wait = product(demand, problem.use_per_demand[:, WAIT].T)
@@ -60,7 +60,9 @@ def _quicker(cost: Floats, wait: Floats, candidate: Ints, over_ms: float) -> flo
     """Shorten the waits by ``over_ms`` or more, where that can be; how much they are shorter."""
     every = np.arange(len(candidate))
     less = wait[every, candidate][:, None] - wait
-    with np.errstate(invalid="ignore", divide="ignore"):  # what may not lie where it lies is stuck
+    with np.errstate(
+        invalid="ignore", divide="ignore"
+    ):  # an item that is not allowed where it is stays
         more = cost - cost[every, candidate][:, None]
         ratio = np.where((less > _ENOUGH) & np.isfinite(more), more / less, np.inf)
     best = np.argmin(ratio, axis=1)

@@ -25,7 +25,7 @@ from pgstow.planning.placement.problem import (
     PlacementProblem,
     Sizes,
 )
-from pgstow.rules import Asked, Linear, Piece, Sold, pieces
+from pgstow.rules import Linear, Piece, ProvisionedVolume, Requirement, pieces
 from pgstow.units import GIB as BYTES_OF_GIB
 from pgstow.units import MIB
 
@@ -37,7 +37,7 @@ COLUMNS_PER_CANDIDATE = 4
 
 @dataclass(frozen=True, slots=True)
 class UseRows:
-    """Where candidate c's uses count: one row each of size, iops, bytes, then the shared ones."""
+    """The rows of uses: size, IOPS, bytes of each candidate, then what all candidates share."""
 
     candidates: int
     linked: bool  # whether loads are bound to y: 2 rows a candidate more
@@ -152,8 +152,8 @@ def sizing(
 ) -> MilpModel:
     """The volumes' columns and rows. ``base`` (candidates × USES) is load that is there already.
 
-    ``totals`` (candidates × USES) bound what could ever lie on each candidate, for the rows that
-    link.
+    ``totals`` (candidates × USES) bound what could ever be placed on each candidate, for the rows
+    that link.
     """
     model = MilpModel()
     every = [
@@ -177,7 +177,7 @@ def sizing(
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """One piece of what is sold; ``room_gib``: how much more may lie there than on a new volume."""
+    """One piece of what is sold; ``room_gib``: how much more it may hold than a new volume."""
 
     piece: Piece
     room_gib: float = 0.0
@@ -198,12 +198,12 @@ def _offers(candidate: CandidateVolume, problem: PlacementProblem) -> Iterator[_
 def _fitting(
     offers: list[_Offer], candidate: CandidateVolume, there: Floats, problem: PlacementProblem
 ) -> list[_Offer]:
-    """Those that can bear what is there already, without those that others hold; all if none."""
+    """Those that can bear what is there already, less those that others include; all if none."""
     if len(offers) < 2 or not there.any():
         return offers
     members = candidate.stripes
     used = there / problem.used
-    asked = Asked(0.0, used[IOPS] * 1000 / members, used[BYTES] * MIB / members)
+    asked = Requirement(0.0, used[IOPS] * 1000 / members, used[BYTES] * MIB / members)
     least = candidate.rules.least(asked, is_whole=False)
     if least is None:
         return offers
@@ -311,7 +311,7 @@ def _rules(
         usd = _usd(candidate, offer.piece.usd_month) if is_priced else Linear()
         first = _columns(model, candidate, usd, 0.0, integer=integer)
         _bounds(model, candidate, offer.piece, first)
-        if offer.room_gib:  # in the row of what lies on the candidate
+        if offer.room_gib:  # in the row of the candidate's GiB
             model.entries(np.array([c]), np.array([first + Y]), [-offer.room_gib])
         firsts.append(first)
     for column in range(COLUMNS_PER_CANDIDATE):
@@ -354,7 +354,7 @@ def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float
         tries.append(0.0)  # as large as it is
     best: tuple[Sizes, float] | None = None
     for asked_gib in tries:
-        asked = Asked(asked_gib / members * BYTES_OF_GIB, iops / members, rate / members)
+        asked = Requirement(asked_gib / members * BYTES_OF_GIB, iops / members, rate / members)
         one = candidate.rules.least(asked, is_whole=False)
         usd = None if one is None else candidate.rules.usd_month(one)
         if one is None or usd is None or (asked_gib < gib and not _is_kept(candidate, one)):
@@ -382,7 +382,7 @@ def _step_usd(candidate: CandidateVolume, one: Sizes) -> float:
     return step * every[-1].usd_month.gib * candidate.stripes
 
 
-def _is_kept(candidate: CandidateVolume, one: Sold) -> bool:
+def _is_kept(candidate: CandidateVolume, one: ProvisionedVolume) -> bool:
     """Whether an existing volume stays as large as it is."""
     step = candidate.rules.step_bytes or 1
     return one.size_bytes < (candidate.rules.min_bytes or 0) + step

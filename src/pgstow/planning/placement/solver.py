@@ -23,7 +23,7 @@ from pgstow.planning.placement.problem import (
     TIE_USD,
     TIE_USD_PER_VOLUME,
     USES,
-    Missing,
+    NoSolution,
     PlacementProblem,
     PlacementSolution,
     moved_gib,
@@ -32,7 +32,7 @@ from pgstow.planning.placement.problem import (
 )
 
 _EXACT_MAX = 2_500  # units × candidates that HiGHS is given whole
-_GAP = 2e-4  # of the price, wanted
+_GAP = 2e-4  # of the price, to be reached
 _NODES_MAX = 300
 _PROOF_ROUNDS = 30
 _TIE_SECONDS = 5.0
@@ -47,14 +47,14 @@ def place(
     seconds_max: float = SOLVE_SECONDS,
     breaks_ties: bool = True,
     within_usd: float | None = None,
-) -> PlacementSolution | Missing:
+) -> PlacementSolution | NoSolution:
     """The cheapest assignment and sizing with a bound, or why there is none.
 
     With ``within_usd`` it is any that costs no more, and none where all cost more.
 
-    Up to ``exact_max`` units × candidates go to HiGHS whole, for ``seconds_max`` at most. The
-    search may end at ``gap``, a share of the price; without one the whole is solved to the end, and
-    more to a gap of two in ten thousand.
+    Up to ``exact_max`` units × candidates, HiGHS solves the whole, for ``seconds_max`` at most. The
+    search may end at ``gap``, a share of the price; without one a whole problem is solved to the
+    end, and a larger one to a gap of two in ten thousand.
     """
     if is_small(problem, exact_max):
         return place_exactly(
@@ -68,39 +68,39 @@ def place(
     # ties count from the start, as without them the search tries many volumes for one; the bound
     # is that of the price alone, and where the answer is near it, nothing more is looked for
     first = _searched(tied(problem), gap or _GAP)
-    if isinstance(first, Missing):
+    if isinstance(first, NoSolution):
         return first
     usd = first.usd_month - ties_usd(problem, first)
     first = replace(first, usd_month=usd)
     second = _searched(problem, gap or _GAP, first)
-    if isinstance(second, Missing) or usd > _about(second.usd_month):
+    if isinstance(second, NoSolution) or usd > _about(second.usd_month):
         return second
     return replace(first, bound_usd=min(second.bound_usd, usd))
 
 
-def _within(problem: PlacementProblem, gap: float, usd: float) -> PlacementSolution | Missing:
-    """Any answer that costs no more."""
+def _within(problem: PlacementProblem, gap: float, usd: float) -> PlacementSolution | NoSolution:
+    """Any solution that costs no more."""
     search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX, within_usd=usd)
     bound = search.run()
     if search.best is not None and search.best.usd_month <= usd:
         return replace(search.best, bound_usd=min(bound, search.best.usd_month))
-    return Missing.INFEASIBLE if bound > usd else Missing.NOT_FOUND
+    return NoSolution.INFEASIBLE if bound > usd else NoSolution.NOT_FOUND
 
 
 def _searched(
     problem: PlacementProblem, gap: float, known: PlacementSolution | None = None
-) -> PlacementSolution | Missing:
+) -> PlacementSolution | NoSolution:
     search = Search(Master(problem, group(problem)), 0.8 * gap, _NODES_MAX, known)
     bound = search.run()
     if search.best is not None:
         return replace(search.best, bound_usd=min(bound, search.best.usd_month))
-    return Missing.INFEASIBLE if is_impossible(problem) else Missing.NOT_FOUND
+    return NoSolution.INFEASIBLE if is_impossible(problem) else NoSolution.NOT_FOUND
 
 
 def is_impossible(problem: PlacementProblem) -> bool:
     """Whether it is proved that nothing keeps all limits, whatever it costs.
 
-    With everything free but what is left unplaced, a bound over nothing says that some has to be.
+    With everything free but leaving items out, a bound over 0 says that some have to be left out.
     """
     other = replace(problem, is_priced=False, new_volume_usd=0.0, move_usd_per_gib=0.0)
     master = Master(other, group(other))
@@ -112,7 +112,7 @@ def is_impossible(problem: PlacementProblem) -> bool:
 
 
 def _has_ties(problem: PlacementProblem, found: PlacementSolution) -> bool:
-    """Whether an answer moves anything, or buys what another might do without."""
+    """Whether a solution moves anything, or buys what another might do without."""
     new = sum(problem.candidates[one.candidate].existing is None for one in found.volumes)
     needed = 0 if any(candidate.existing is not None for candidate in problem.candidates) else 1
     return moved_gib(problem, found) > 0 or new > needed
@@ -125,13 +125,13 @@ def _about(usd: float) -> float:
 
 def is_small(problem: PlacementProblem, exact_max: int = _EXACT_MAX) -> bool:
     """Whether HiGHS is given the problem whole."""
-    units = problem.items.count + problem.singles.count
+    units = problem.items.count + problem.special_items.count
     return units * len(problem.candidates) <= exact_max
 
 
 @dataclass(slots=True)
 class Series:
-    """Problems that differ in load_factor, response time and singles alone, one after the other.
+    """Problems that differ only in load factor, response time and special items, one by one.
 
     Groups and columns are kept, so that each costs a fraction of the first.
     """
@@ -145,13 +145,13 @@ class Series:
 
     def place(
         self, problem: PlacementProblem, *, gap: float, node_limit: int
-    ) -> PlacementSolution | Missing:
+    ) -> PlacementSolution | NoSolution:
         """The next one; see :func:`place`. Not more than ``node_limit`` branches are looked at."""
         self.master.change(problem)
         search = Search(self.master, 0.8 * gap, node_limit)
         bound = search.run()
         if search.best is None:
-            return Missing.INFEASIBLE if np.isposinf(bound) else Missing.NOT_FOUND
+            return NoSolution.INFEASIBLE if np.isposinf(bound) else NoSolution.NOT_FOUND
         return replace(search.best, bound_usd=min(bound, search.best.usd_month))
 
 
@@ -162,15 +162,15 @@ def place_exactly(
     *,
     breaks_ties: bool = True,
     within_usd: float | None = None,
-) -> PlacementSolution | Missing:
+) -> PlacementSolution | NoSolution:
     """The whole problem by HiGHS: every unit a variable for each candidate."""
-    items, singles, candidates = problem.items, problem.singles, len(problem.candidates)
+    items, special_items, candidates = problem.items, problem.special_items, len(problem.candidates)
     use = np.einsum("cuk,ik->icu", problem.use_per_demand, items.demand)
     units = Units(
-        np.concatenate((use, singles.use)),
-        np.concatenate((problem.kinds.allowed[items.kind], singles.allowed)),
-        np.concatenate((problem.kinds.away[items.kind], singles.away)),
-        frozenset(items.count + one for one in singles.alone),
+        np.concatenate((use, special_items.use)),
+        np.concatenate((problem.item_classes.allowed[items.item_class], special_items.allowed)),
+        np.concatenate((problem.item_classes.is_moved[items.item_class], special_items.is_moved)),
+        frozenset(items.count + one for one in special_items.exclusive),
     )
     base = np.zeros((candidates, USES))
     search_limits = None
@@ -185,7 +185,7 @@ def place_exactly(
         seconds_max=seconds_max,
         search_limits=search_limits,
     )
-    if isinstance(found, Missing):
+    if isinstance(found, NoSolution):
         return found
     first = _placed(found, items.count)
     if within_usd is not None or not (breaks_ties and _has_ties(problem, first)):
@@ -200,7 +200,7 @@ def place_exactly(
         gap=gap,
         seconds_max=min(seconds_max, _TIE_SECONDS),
     )
-    if isinstance(other, Missing):
+    if isinstance(other, NoSolution):
         return first
     second = _placed(other, items.count)
     usd = second.usd_month - ties_usd(problem, second)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Literal
 
 from pgstow.rules.facts import ThroughputRule
-from pgstow.rules.volume_rules import Asked, VolumeRules
+from pgstow.rules.volume_rules import Requirement, VolumeRules
 from pgstow.units import GIB, MIB, Bytes, format_exact_size
 
 _EPSILON = 1e-9
@@ -16,7 +16,7 @@ Given = tuple[float | None, float | None]  # IOPS and throughput
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Violation:
     """What is wrong, in words that name the rule, and what would be sold."""
 
     key: Key
@@ -24,9 +24,9 @@ class Refusal:
     fix: str
 
 
-def refusal(
+def violation(
     rules: VolumeRules, size_bytes: int, iops: float | None, throughput: float | None
-) -> Refusal | None:
+) -> Violation | None:
     """Why no provider sells this; None: it is sold."""
     given = iops, throughput
     found = chain(
@@ -38,22 +38,22 @@ def refusal(
     return next(found, None)
 
 
-def _size(rules: VolumeRules, size: int) -> Iterator[Refusal]:
+def _size(rules: VolumeRules, size: int) -> Iterator[Violation]:
     low, high, step = rules.min_bytes, rules.max_bytes, rules.step_bytes
     text, name = format_exact_size(size), rules.type
     if low is not None and size < low:
         least = format_exact_size(low)
-        yield Refusal("size", f"{text} is under {name}'s least, {least}", f"use at least {least}")
+        yield Violation("size", f"{text} is under {name}'s least, {least}", f"use at least {least}")
     if high is not None and size > high:
         most = format_exact_size(high)
         why = f"{text} is over {name}'s most, {most}"
-        yield Refusal("size", why, f"use at most {most} a member, or stripes")
+        yield Violation("size", why, f"use at most {most} a member, or stripes")
     if step is not None and size % step:
         why = f"{text} is no multiple of {format_exact_size(step)}, in which {name} is sold"
-        yield Refusal("size", why, f"use {format_exact_size(Bytes(-(-size // step) * step))}")
+        yield Violation("size", why, f"use {format_exact_size(Bytes(-(-size // step) * step))}")
 
 
-def _early(rules: VolumeRules, size: int, given: Given) -> Iterator[Refusal]:
+def _early(rules: VolumeRules, size: int, given: Given) -> Iterator[Violation]:
     """IOPS and throughput below the size from which they may be set."""
     least = rules.iops.provisioned_from_bytes
     if least is None or size >= least:
@@ -63,37 +63,37 @@ def _early(rules: VolumeRules, size: int, given: Given) -> Iterator[Refusal]:
         if value is not None:
             why = f"cannot be set for {rules.type} of less than {format_exact_size(least)}"
             fix = f"drop {key}, or use a size of at least {format_exact_size(least)}"
-            yield Refusal(key, why, fix)
+            yield Violation(key, why, fix)
 
 
-def _iops(rules: VolumeRules, size: int, iops: float | None) -> Iterator[Refusal]:
+def _iops(rules: VolumeRules, size: int, iops: float | None) -> Iterator[Violation]:
     rule, name = rules.iops, rules.type
     if iops is None:
         if rule.is_provisioned and rule.included is None:
-            least = rules.least(Asked(size))
+            least = rules.least(Requirement(size))
             count = rule.min or 0.0 if least is None else least.iops
             why = f"none are given, and {name} is bought by IOPS"
-            yield Refusal("iops", why, f"write iops = {count:.0f} or more")
+            yield Violation("iops", why, f"write iops = {count:.0f} or more")
         return
     text = f"{iops:,.10g}"
     if not (rule.is_provisioned or rule.is_declared):
         why = f"{text} cannot be set for {name}, whose IOPS follow from its type and size"
-        yield Refusal("iops", why, "drop iops")
+        yield Violation("iops", why, "drop iops")
     if not 0 < iops < math.inf:
-        yield Refusal("iops", f"{text} is no number of IOPS", "drop iops")
+        yield Violation("iops", f"{text} is no number of IOPS", "drop iops")
     elif rule.is_provisioned and iops % 1:
         why = f"{text} is no whole number, in which {name}'s are sold"
-        yield Refusal("iops", why, f"use {math.ceil(iops)}")
+        yield Violation("iops", why, f"use {math.ceil(iops)}")
     if rule.min is not None and iops < rule.min:
         why = f"{text} is under {name}'s least, {rule.min:,.0f}"
-        yield Refusal("iops", why, f"use at least {rule.min:,.0f}")
+        yield Violation("iops", why, f"use at least {rule.min:,.0f}")
     if rule.max is not None and iops > rule.max:
         why = f"{text} is over {name}'s most, {rule.max:,.0f}"
-        yield Refusal("iops", why, f"use at most {rule.max:,.0f}, or stripes")
+        yield Violation("iops", why, f"use at most {rule.max:,.0f}, or stripes")
     yield from _iops_of_size(rules, size, iops)
 
 
-def _iops_of_size(rules: VolumeRules, size: int, iops: float) -> Iterator[Refusal]:
+def _iops_of_size(rules: VolumeRules, size: int, iops: float) -> Iterator[Violation]:
     """The bounds that follow from the size."""
     rule, text, gib = rules.iops, f"{iops:,.10g}", size / GIB
     most = rules.most_iops(size)
@@ -101,17 +101,17 @@ def _iops_of_size(rules: VolumeRules, size: int, iops: float) -> Iterator[Refusa
         ratio = f"{rule.per_gib_max:,.0f} IOPS per GiB × {gib:,.10g} GiB"
         need = math.ceil(iops / rule.per_gib_max)
         why = f"{text} is over {rules.type}'s {ratio} = {rule.per_gib_max * gib:,.0f}"
-        yield Refusal("iops", why, f"use at most {most:,.0f}, or a size of at least {need}GiB")
+        yield Violation("iops", why, f"use at most {most:,.0f}, or a size of at least {need}GiB")
     least = (rule.per_gib_min or 0.0) * gib
     if rule.is_provisioned and iops < least * (1 - _EPSILON):
         why = (
             f"{text} is under {rules.type}'s {rule.per_gib_min:g} IOPS per GiB × {gib:,.10g} GiB = "
             f"{least:,.0f}"
         )
-        yield Refusal("iops", why, f"use at least {math.ceil(least):,}")
+        yield Violation("iops", why, f"use at least {math.ceil(least):,}")
 
 
-def _throughput(rules: VolumeRules, size: int, given: Given) -> Iterator[Refusal]:
+def _throughput(rules: VolumeRules, size: int, given: Given) -> Iterator[Violation]:
     rule, name = rules.throughput, rules.type
     iops, rate = given
     if rate is None:
@@ -119,26 +119,26 @@ def _throughput(rules: VolumeRules, size: int, given: Given) -> Iterator[Refusal
     text = written(rule, rate)
     if not (rule.is_provisioned or rule.is_declared):
         why = f"{text} cannot be set for {name}, whose throughput follows from the rest"
-        yield Refusal("throughput", why, "drop throughput")
+        yield Violation("throughput", why, "drop throughput")
     if not 0 < rate < math.inf:
-        yield Refusal("throughput", f"{text} is no throughput", "drop throughput")
+        yield Violation("throughput", f"{text} is no throughput", "drop throughput")
         return
     if rule.min is not None and rate < rule.min:
         least = written(rule, rule.min)
         why = f"{text} is under {name}'s least, {least}"
-        yield Refusal("throughput", why, f"use at least {least}")
+        yield Violation("throughput", why, f"use at least {least}")
     if rule.max is not None and rate > rule.max:
         most = written(rule, rule.max)
         why = f"{text} is over {name}'s most, {most}"
-        yield Refusal("throughput", why, f"use at most {most}, or stripes")
+        yield Violation("throughput", why, f"use at most {most}, or stripes")
     count = rate / rule.step
     if rule.is_provisioned and abs(count - round(count)) > _EPSILON * count:
         why = f"{text} is no whole number of {rule.unit}, in which {name}'s is sold"
-        yield Refusal("throughput", why, f"use {math.ceil(count)}{rule.unit}")
+        yield Violation("throughput", why, f"use {math.ceil(count)}{rule.unit}")
     yield from _throughput_of_iops(rules, rate, rules.iops_of(size, iops))
 
 
-def _throughput_of_iops(rules: VolumeRules, rate: float, iops: float | None) -> Iterator[Refusal]:
+def _throughput_of_iops(rules: VolumeRules, rate: float, iops: float | None) -> Iterator[Violation]:
     """The bounds that follow from the IOPS."""
     rule = rules.throughput
     if iops is None:
@@ -159,7 +159,7 @@ def _throughput_of_iops(rules: VolumeRules, rate: float, iops: float | None) -> 
             fix = f"use at most {_floor(rule, allowed)}, or iops = {math.ceil(rate / ratio)}"
         else:
             fix = f"use at least {math.ceil(bound / rule.step)}{rule.unit}, or fewer IOPS"
-        yield Refusal("throughput", why, fix)
+        yield Violation("throughput", why, fix)
 
 
 def written(rule: ThroughputRule, rate: float) -> str:

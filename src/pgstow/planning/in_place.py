@@ -27,9 +27,9 @@ def why_moving(planner: Planner, found: Found, profile: Profile) -> tuple[Reason
     choice, because = ", ".join(parts), "together with what is bought, the cheapest for the goal"
     still = cheapest(replace(planner, goal=replace(goal, max_move_bytes=0)), found.tps)
     if isinstance(still, NoSolution):
-        nothing = "none: in place alone misses the goal"
+        nothing = "none: without moving, the goal is missed"
         if still is NoSolution.NOT_FOUND:
-            nothing = "none was found in place alone"
+            nothing = "none was found without moving"
         return (Reason("moves", choice, because, nothing, None),)
     nothing = "nothing moved, volumes changed in place"
     return (Reason("moves", choice, because, nothing, max(0.0, still.usd_month - found.usd_month)),)

@@ -23,9 +23,8 @@ _MOST = 10  # choices explained one by one: the busiest units
 _PLACED_AGAIN = 50  # relations, the busiest and the largest, that may move to make room
 _WORTH_TRYING = 2_500  # units × candidates; beyond, stripes that are not bought are left out
 _GAP_USD, _GAP = 0.005, 0.002  # in dollars, or of the price: not worth looking for
-_SEARCH_LIMITS = SearchLimits(
-    node_limit=20, seconds_max=SOLVE_SECONDS, objective_target=-math.inf
-)  # more finds cents
+# more nodes find cents
+_SEARCH_LIMITS = SearchLimits(node_limit=20, seconds_max=SOLVE_SECONDS, objective_target=-math.inf)
 _FEW_IOPS = 0.01  # of all: what asks for less is not explained, beyond the first three
 _LEAST = 3
 

@@ -34,7 +34,7 @@ class Workload:
     """A closed load: ``clients`` that think, compute, read, and commit.
 
     Rates are per transaction, so that they hold at any speed. ``write_fraction`` of transactions
-    wait until their WAL is flushed; ``lazy_wal_writes`` are writes of WAL that nobody waits for.
+    wait until their WAL is flushed; ``background_wal_writes`` are those that nobody waits for.
     """
 
     transactions_per_second: float  # as observed

@@ -27,7 +27,7 @@ from pgstow.planning.placement.sizing import (
 
 SOLVE_SECONDS = 20.0
 _ANY_USD = 1e15  # HiGHS takes no infinite target
-_DECIMALS = 8  # of GiB, thousands of IOPS, MiB/s, ms: HiGHS goes astray over what is near 1e-9
+_DECIMALS = 8  # of GiB, thousands of IOPS, MiB/s, ms: HiGHS errs with coefficients near 1e-9
 
 _INFEASIBLE = (
     highspy.HighsModelStatus.kInfeasible,

@@ -43,9 +43,8 @@ _DUAL, _PRIMAL = 1, 4  # HiGHS's numbers of its simplex methods
 _ENOUGH = 1e-9
 _WHOLE = 1e-5
 
-Fixed = dict[
-    tuple[int, int], float
-]  # by row of convexity and candidate: 1 is placed there, 0 is not
+# by row of convexity and candidate: 1 is placed there, 0 is not
+Fixed = dict[tuple[int, int], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,9 +56,7 @@ class RelaxationSolution:
     artificial: float  # the largest share of a group that is placed on no candidate
     y: Floats  # candidates
     dual_prices: Floats  # of uses, candidates × USES
-    fractional: (
-        tuple[int, int] | None
-    )  # the most fractional unit, weighted by price, and its candidate
+    fractional: tuple[int, int] | None  # the most fractional unit by price, and its candidate
 
     @property
     def is_placed(self) -> bool:
@@ -78,9 +75,8 @@ class Master:
     incidence: Floats = field(init=False)
     convexity: int = field(init=False)  # its first row
     first_column: int = field(init=False)
-    column_group: list[int] = field(
-        default_factory=list
-    )  # a group, or groups.count + a special item
+    # a group, or groups.count + a special item
+    column_group: list[int] = field(default_factory=list)
     column_source: list[int] = field(default_factory=list)  # see ``assignment``
     assignments: list[Choices] = field(default_factory=list)
     whole: dict[tuple[int, int], int] = field(default_factory=dict)  # columns of units

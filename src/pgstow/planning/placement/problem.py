@@ -189,9 +189,8 @@ class PlacementSolution:
     volumes: tuple[Sizes, ...]
     usd_month: float
     bound_usd: float
-    dual_prices: Floats = field(
-        default_factory=lambda: np.zeros((0, USES))
-    )  # of uses, candidates × USES
+    # of uses, candidates × USES
+    dual_prices: Floats = field(default_factory=lambda: np.zeros((0, USES)))
 
     @property
     def is_proven(self) -> bool:

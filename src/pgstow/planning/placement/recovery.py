@@ -100,10 +100,8 @@ def recover(
                 usd_month=found.usd_month + base_usd,
                 bound_usd=-np.inf,
             )
-        if (
-            found.bound_usd > search_limits.objective_target
-        ):  # more to place would hardly help either
-            break
+        if found.bound_usd > search_limits.objective_target:
+            break  # more to place would hardly help either
     return None if best is None else _in_own_order(best, groups, dual_prices)
 
 

@@ -60,9 +60,8 @@ def _quicker(cost: Floats, wait: Floats, candidate: Ints, over_ms: float) -> flo
     """Shorten the waits by ``over_ms`` or more, where that can be; how much they are shorter."""
     every = np.arange(len(candidate))
     less = wait[every, candidate][:, None] - wait
-    with np.errstate(
-        invalid="ignore", divide="ignore"
-    ):  # an item that is not allowed where it is stays
+    # an item that is not allowed where it is stays
+    with np.errstate(invalid="ignore", divide="ignore"):
         more = cost - cost[every, candidate][:, None]
         ratio = np.where((less > _ENOUGH) & np.isfinite(more), more / less, np.inf)
     best = np.argmin(ratio, axis=1)

@@ -184,7 +184,7 @@ class _Offer:
 
 
 def _offers(candidate: CandidateVolume, problem: PlacementProblem) -> Iterator[_Offer]:
-    """What is sold of a candidate, and an existing volume as it is, where that may stay fuller."""
+    """What is sold of a candidate; an existing volume that is fuller may also stay as it is."""
     kept = candidate.kept_gib(problem.free_space)
     for piece in pieces(candidate.rules):
         yield _Offer(piece)
@@ -216,7 +216,7 @@ def _fitting(
 
 
 def _holds(larger: _Offer, other: _Offer, gib: float) -> bool:
-    """Whether all that is sold in the other of so many GiB or more is sold in the larger one."""
+    """Whether the larger one includes all of the other from so many GiB on."""
     a, b = larger.piece, other.piece
     low, high = max(gib, b.min_gib), b.max_gib
     ranges = (
@@ -238,7 +238,7 @@ def _holds(larger: _Offer, other: _Offer, gib: float) -> bool:
 
 
 def _new_usd(candidate: CandidateVolume, problem: PlacementProblem) -> float:
-    """The mark of a new volume."""
+    """What a new volume costs beside its price, to break ties."""
     return problem.new_volume_usd if candidate.existing is None else 0.0
 
 
@@ -367,14 +367,14 @@ def sizes(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float
 
 
 def steps_usd(problem: PlacementProblem, volumes: tuple[Sizes, ...]) -> float:
-    """What the steps of types may cost that a relaxation goes around, between a type's pieces."""
+    """What steps between a type's pieces may cost beyond what the relaxation counts."""
     if not problem.is_priced:
         return 0.0
     return sum(_step_usd(problem.candidates[one.candidate], one) for one in volumes)
 
 
 def _step_usd(candidate: CandidateVolume, one: Sizes) -> float:
-    """Beyond the IOPS that come with any size, the size with which they grow is more at once."""
+    """The step to the piece whose IOPS grow with the size: its least size is bought at once."""
     every = pieces(candidate.rules)
     if len(every) < 2 or one.kiops * 1000 <= every[0].max_iops * candidate.stripes:
         return 0.0
@@ -389,7 +389,7 @@ def _is_kept(candidate: CandidateVolume, one: ProvisionedVolume) -> bool:
 
 
 def keeps_shared(problem: PlacementProblem, load: Floats) -> bool:
-    """Whether loads (candidates × USES) keep to what all volumes share."""
+    """Whether loads (candidates × USES) keep the limits that all volumes share."""
     network = np.array([not candidate.is_ephemeral for candidate in problem.candidates], dtype=bool)
     used = problem.used
     asked = (

@@ -152,15 +152,12 @@ def _warnings(
 
 def _title(profile: "Profile | None") -> str:
     """The title names the database that asks the most."""
-    from pgstow.units import BLOCK_BYTES
-
     if profile is None:
         return "Storage of a PostgreSQL server"
     asked: dict[str, float] = {}
     for demand in profile.demands:
         name = demand.relation.database
-        asked[name] = asked.get(name, 0.0) + demand.random_reads.mean + demand.block_writes.mean
-        asked[name] += demand.sequential_read_bytes.mean / BLOCK_BYTES + demand.buffer_hits.mean
+        asked[name] = asked.get(name, 0.0) + demand.blocks + demand.buffer_hits.mean
     for relation in profile.server.relations:  # where nothing is asked, the largest
         asked[relation.id.database] = asked.get(relation.id.database, 0.0) + (
             relation.size_bytes * 1e-18

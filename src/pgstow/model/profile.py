@@ -58,6 +58,12 @@ class Demand:
     buffer_hits: Rate
     growth_bytes: Rate | None = None  # None: not known
 
+    @property
+    def blocks(self) -> float:
+        """Blocks read and written, those of scans among them."""
+        scanned = self.sequential_read_bytes.mean / BLOCK_BYTES
+        return self.random_reads.mean + scanned + self.block_writes.mean
+
 
 @dataclass(frozen=True, slots=True)
 class WalDemand:

@@ -140,7 +140,7 @@ def _indexes_on_fast(context: RuleContext) -> Assignment:
 
 
 def _by_hand(context: RuleContext) -> Assignment:
-    """The document's layout: the WAL and what is not cold on fast volumes, the rest on bulk."""
+    """The document's layout: the WAL and what is not cold on a fast volume each, the rest bulk."""
     fast = context.new(context.fast)
     wal = next(
         (c for c, s in enumerate(context.problem.candidates) if s.key == f"{context.fast}x1b"), fast
@@ -244,7 +244,7 @@ def _loads(problem: PlacementProblem, assignment: Assignment) -> Floats:
 
 
 def _sized(problem: PlacementProblem, c: int, load: Floats) -> tuple[Sizes, float, bool]:
-    """What bears a load and its price; where nothing does (False), as much as can be bought."""
+    """The size that bears a load, its price, and True; where none does, the largest and False."""
     found = sizes(problem, c, load)
     if found is not None:
         return *found, True

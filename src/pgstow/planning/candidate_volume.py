@@ -44,7 +44,7 @@ class CandidateVolume:
 
     @property
     def max_gib(self) -> float:
-        """The most of the whole array; what has no limit gets one that never binds."""
+        """The largest size of the whole array; without a limit, one that never binds."""
         most = self.rules.max_bytes
         return (65_536.0 if most is None else most / GIB) * self.stripes
 
@@ -69,8 +69,8 @@ class CandidateVolume:
         return self.rules.usd_per_mibps
 
     def on(self, host: HostOverhead) -> "CandidateVolume":
-        """With what a host was measured to add: to a read, and to a flush of the WAL, which are all
-        that a transaction waits for."""
+        """With what the host adds, as measured, to a read and to a flush of the WAL: all that a
+        transaction waits for."""
         flush_us = self.write_us + host.wal_sync_us + host.handover_us
         read_us = self.read_us + host.read_us
         if not self.is_hdd:
@@ -78,8 +78,8 @@ class CandidateVolume:
         return replace(self, read_us=read_us, write_us=flush_us)
 
     def kept_gib(self, free_space: float) -> float:
-        """How much an existing volume may hold that keeps its size: a plan leaves free what it
-        buys, and does not make fuller what was fuller before. 0: it is as a new one."""
+        """How much an existing volume that keeps its size may hold: a plan leaves space free on
+        what it buys, and fills no volume further that is fuller already. 0: as a new one."""
         if self.existing is None or self.holds_gib is None:
             return 0.0
         held = self.existing.size_bytes / GIB * self.stripes
@@ -88,7 +88,7 @@ class CandidateVolume:
 
     @property
     def label(self) -> str:
-        """As a person would say it."""
+        """What messages call it."""
         text = f"{self.stripes} × {self.type}" if self.stripes > 1 else self.type
         if self.existing:
             return f"{self.existing.name} ({text})"
@@ -96,7 +96,7 @@ class CandidateVolume:
 
 
 def later_mean(mean: float, p99: float, by: float) -> float:
-    """The mean of a log-normal latency whose median and 99th percentile are both so much later.
+    """The mean of a log-normal latency when its median and 99th percentile both grow by so much.
 
     That is what the simulator draws from: a little less than the sum, as the tail gets shorter.
 

@@ -22,7 +22,7 @@ _Z99 = 2.3263  # standard normal quantile of 0.99
 
 
 class Latencies(TypedDict):
-    """What a candidate takes for small requests, in microseconds: means and 99th percentiles."""
+    """A candidate's latencies of small requests, in microseconds: means and 99th percentiles."""
 
     read_us: float
     write_us: float
@@ -64,13 +64,13 @@ class PlanningCatalog(PricedCatalog, Protocol):
         """The host's memory; None: not known."""
 
     def rules(self, name: str, host: HostSpec) -> tuple[VolumeRules, ...]:
-        """What a volume of a type may be on a host, by size where the provider stripes by itself.
+        """The rules of a type on a host, one for each range of sizes where the provider stripes.
 
         The first are the rules of the smallest.
         """
 
     def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
-        """How many disks of its own the host has that are no hard disks, and the size of each."""
+        """How many local disks the host has, hard disks left out, and the size of each."""
 
     def host_usd_month(self, host: HostSpec) -> float | None:
         """What a host's instance costs a month; None: not known."""
@@ -142,7 +142,7 @@ def candidate_volumes(
 
 
 def check_types(goal: Goal, host: HostSpec, catalog: PlanningCatalog) -> None:
-    """Refuse types to allow or forbid that contradict, are not there, or not on this platform."""
+    """Refuse allowed or forbidden types that contradict or that the platform does not have."""
     names = [volume_type.name for volume_type in catalog.types(host.platform)]
     both = sorted(set(goal.allow_types) & set(goal.forbid_types))
     if both:
@@ -274,7 +274,7 @@ def latencies(volume_type: VolumeType, existing: Volume | None) -> Latencies:
 
 
 def _declared(rules: VolumeRules, existing: Volume) -> VolumeRules:
-    """With what a layout says that a disk does which nobody sells by its speed."""
+    """With the IOPS and throughput that a layout declares of a disk that no provider sells."""
     iops, rate = rules.iops, rules.throughput
     if iops.is_declared and existing.iops is not None:
         iops = replace(iops, included=existing.iops)
@@ -284,7 +284,7 @@ def _declared(rules: VolumeRules, existing: Volume) -> VolumeRules:
 
 
 def _proposed(rules: VolumeRules, *, is_new: bool) -> VolumeRules:
-    """What plans propose of a type: not the steps that no bound comes close to.
+    """The part of a type's rules that plans use: without steps that the bound cannot follow.
 
     IOPS at their first price only, which of io2 is up to 32,000 of each member and which a stripe
     of four takes to 128,000; of gp2 the throughput of its small volumes, and new ones of the size

@@ -54,7 +54,7 @@ def changes(profile: Profile, planned: Layout, catalog: DeviceCatalog) -> Change
 
 
 def _difference(present: Layout, planned: Layout, name: str, catalog: DeviceCatalog) -> str:
-    """What of one volume changes, as a person would say it."""
+    """What changes of one volume, in words."""
     before, after = present.volume(name), planned.volume(name)
     parts = []
     if before.type != after.type:

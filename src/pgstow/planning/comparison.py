@@ -16,7 +16,7 @@ from pgstow.planning.baselines import RULES, Rule, layout, quoted, rule_context
 from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.planner import case_of
-from pgstow.planning.search import CENT, TPS_TOLERANCE, Planner, highest
+from pgstow.planning.search import CENT, TPS_TOLERANCE, Planner, fastest_of, highest
 
 _BISECTIONS = 14
 _STEPS, _STEP = 5, 0.08  # of speeds under the fastest for a budget
@@ -73,7 +73,7 @@ def compare(
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The goal of the plan, for rules: types and places that it forbids, they may use."""
+    """The plan's goal for the rules: without its limits on types, pins and failure rates."""
 
     goal: Goal
     catalog: PlanningCatalog
@@ -98,7 +98,7 @@ class _Rules:
         return cls(goal, catalog, case.planner(), tps, case.backup)
 
     def answer(self, rule: Rule) -> tuple[Layout, Prediction]:
-        """What the rule buys, and what that does."""
+        """What the rule buys, and its prediction."""
         if self.tps is not None:
             return self._at(rule, self.tps)
         budget = self.planner.goal.budget_usd_month  # without what the backup costs
@@ -109,9 +109,7 @@ class _Rules:
         kept = [
             one for one in every if (one[1].performance.usd_month or 0.0) <= self._most_usd + CENT
         ]
-        every = kept or every
-        best = max(prediction.performance.tps for _, prediction in every)
-        good = [one for one in every if one[1].performance.tps >= best * TPS_TOLERANCE]
+        good = fastest_of(kept or every, lambda one: one[1])
         return min(good, key=lambda one: one[1].performance.usd_month or 0.0)
 
     @property
@@ -129,8 +127,7 @@ class _Rules:
 
     def _fastest(self, rule: Rule, budget: float) -> float:
         """The highest throughput whose volumes the budget is good for, by bisection."""
-        work = self.planner.workload
-        most = min(work.tps_of_cores * (1 - self.goal.headroom), work.tps_of_clients)
+        most = self.planner.workload.most_tps(self.goal.headroom)
 
         def is_affordable(tps: float) -> bool:
             return quoted(rule, rule_context(self.planner, tps)).usd_month <= budget

@@ -20,7 +20,7 @@ WAL_KIND, TEMP_KIND, REST_KIND = "WAL", "temporary files", "rest"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one thing on a volume asks of it, per second, at the predicted speed.
+    """The load of one thing on its volume, per second, at the predicted speed.
 
     ``kind`` is a relation's, or "WAL", "temporary files", "rest": the relations not shown one by
     one. A table's TOAST is part of it, and so are the partitions on one volume of their parent,
@@ -115,7 +115,7 @@ def _relations_by_volume(
 ) -> dict[str, list[Share]]:
     tps = prediction.performance.tps
     volume_of = volumes_of_relations(prediction.layout, profile.server.relations)
-    observed = _observed_blocks(profile)
+    observed = {demand.relation: demand.blocks for demand in profile.demands}
     grouped: dict[tuple[str, RelationId, str], list[RelationWork]] = {}
     owners: dict[tuple[str, RelationId, str], int] = {}
     for owner, works in work_by_owner(profile, workload).items():
@@ -138,16 +138,6 @@ def _relations_by_volume(
         )
         by_volume.setdefault(volume, []).append(share)
     return by_volume
-
-
-def _observed_blocks(profile: Profile) -> dict[RelationId, float]:
-    """Blocks per second that each relation read and wrote, as PostgreSQL counts them."""
-    return {
-        demand.relation: demand.random_reads.mean
-        + demand.sequential_read_bytes.mean / BLOCK_BYTES
-        + demand.block_writes.mean
-        for demand in profile.demands
-    }
 
 
 def _as_predicted(shares: list[Share], reads: float) -> list[Share]:

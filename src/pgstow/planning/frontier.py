@@ -162,7 +162,7 @@ class _Curve:
         return self._planner(tps).reaches(tps)
 
     def _planner(self, tps: float) -> Planner:
-        """As a plan for that speed would have it, but for the columns that are kept."""
+        """The planner of a plan for that speed; it keeps the columns found before."""
         seen = self.planner.workload
         workload = replace(seen, clients=clients_for(seen, tps, self.present))
 

@@ -59,7 +59,7 @@ def grown(profile: Profile, found: Growth, horizon_s: float) -> Profile:
 
 
 def growth_needed(found: Growth | None) -> Growth:
-    """Growth, or the user's mistake to plan ahead without any knowledge of it."""
+    """The growth; a UserError where none is known."""
     if found is None:
         raise UserError(
             "--horizon: the profile says nothing of growth",
@@ -69,7 +69,7 @@ def growth_needed(found: Growth | None) -> Growth:
 
 
 def growth_warnings(found: Growth, horizon_s: float) -> tuple[Warning, ...]:
-    """What of the growth is far from what was seen."""
+    """A warning where the horizon is much longer than growth was observed."""
     if horizon_s <= found.seen_s * _FAR:
         return ()
     return (

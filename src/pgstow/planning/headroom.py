@@ -1,4 +1,4 @@
-"""How full a predicted layout's limits are at the speed that was asked for.
+"""How full a predicted layout's limits are at the goal's speed.
 
 A prediction is of clients that ask as fast as they are answered, which fills limits further than
 the goal's speed does: headroom is of the latter.
@@ -11,7 +11,7 @@ from pgstow.model import Plan, Prediction
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """The limit that is used most at ``tps``: a share of it."""
+    """The limit with the highest utilisation at ``tps``; ``used`` is that utilisation."""
 
     tps: float
     used: float
@@ -19,7 +19,7 @@ class Bottleneck:
 
 
 def bottleneck_at(prediction: Prediction, tps: float) -> Bottleneck:
-    """The fullest limit of a layout's volumes and their host, scaled from the predicted speed."""
+    """The bottleneck of a layout's volumes and host, scaled from the predicted speed."""
     shares = [(load.utilisation, f"volume {load.volume}") for load in prediction.volumes]
     shares.append((prediction.host_utilisation or 0.0, "the instance's storage cap"))
     used, where = max(shares)
@@ -28,7 +28,7 @@ def bottleneck_at(prediction: Prediction, tps: float) -> Bottleneck:
 
 
 def bottleneck(plan: Plan) -> Bottleneck | None:
-    """The same of a plan, at the speed that it is for; None where it is for none."""
+    """The bottleneck of a plan at its goal's speed; None where the goal has none."""
     if plan.bound is None or plan.bound.acceptance is None:
         return None
     return bottleneck_at(plan.prediction, plan.bound.acceptance.tps)

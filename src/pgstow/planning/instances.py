@@ -14,7 +14,15 @@ from pgstow.planning.candidates import Machine
 from pgstow.planning.placement import NoSolution
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.problem import READS
-from pgstow.planning.search import TPS_TOLERANCE, Found, Planner, Tightening, cheapest, fastest
+from pgstow.planning.search import (
+    TPS_TOLERANCE,
+    Found,
+    Planner,
+    Tightening,
+    cheapest,
+    fastest,
+    fastest_of,
+)
 from pgstow.units import format_size
 
 _ARM = re.compile(r"a1|[a-z]+\d+[a-z-]*g[a-z]*")  # EC2's names: g after the generation is Graviton
@@ -165,8 +173,7 @@ def fastest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn) -> Chosen |
             tried.append((offer, planner, found))
     if not tried:
         return None
-    most = max(f.prediction.performance.tps for _, _, f in tried)
-    good = [one for one in tried if one[2].prediction.performance.tps >= most * TPS_TOLERANCE]
+    good = fastest_of(tried, lambda one: one[2].prediction)
     offer, planner, found = min(good, key=lambda one: _total(one[0], one[2]))
     usd = _total(offer, found)
     others = [(o.machine.name, _total(o, f)) for o, _, f in good if o is not offer]
@@ -176,16 +183,12 @@ def fastest_anywhere(offers: Sequence[Offer], planner_on: PlannerOn) -> Chosen |
 
 def _most_tps(planner: Planner) -> float:
     """What the cores, the clients and the machine's cap allow on any volumes."""
-    work, used = planner.workload, 1 - planner.goal.headroom
-    limits = [work.tps_of_cores * used, work.tps_of_clients]
+    headroom, cap = planner.goal.headroom, planner.cap.iops
+    most = planner.workload.most_tps(headroom)
     asked = float(planner.demands.demand[:, READS:].sum())
-    if (
-        planner.cap.iops is not None
-        and asked > 0
-        and not any(s.is_ephemeral for s in planner.candidates)
-    ):
-        limits.append(planner.cap.iops * used / asked)
-    return min(limits)
+    if cap is None or asked <= 0 or any(s.is_ephemeral for s in planner.candidates):
+        return most
+    return min(most, cap * (1 - headroom) / asked)
 
 
 def _total(offer: Offer, found: Found) -> float:

@@ -128,7 +128,7 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
 def managed_warnings(
     present: Layout, planned: Layout, catalog: PlanningCatalog
 ) -> tuple[Warning, ...]:
-    """What a change means on RDS, and what could not be considered for want of a price."""
+    """What a change means on RDS, and which types have no known price."""
     if present.host.platform != "rds":
         return ()
     warnings = []

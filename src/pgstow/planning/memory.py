@@ -42,7 +42,7 @@ def cache_of(memory_bytes: int, profile: Profile) -> CacheSize:
 
 
 def unknown_warnings(cache: CacheSize, profile: Profile) -> tuple[Warning, ...]:
-    """What misses do not say: where all data fit now and then would not. None elsewhere."""
+    """A warning where all data fit in memory now and would not then: no miss was seen yet."""
     stored = sum(relation.size_bytes for relation in profile.server.relations)
     if not cache.target_bytes < stored <= cache.present_bytes:
         return ()

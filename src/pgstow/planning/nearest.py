@@ -26,7 +26,7 @@ GoalError = InfeasibleError | NotFoundError
 def unmet(
     planner: Planner, tps: float, why: NoSolution, goal: Goal, with_goal: PlannerFor
 ) -> GoalError:
-    """What to say of a goal that nothing was found for."""
+    """The error for a goal that nothing was found for."""
     near = " or ".join(_nearest(planner, tps, goal, with_goal))
     conflict = _conflict(planner, tps, goal, with_goal)
     where = f" on {goal.instance}" if goal.instance is not None else ""
@@ -38,7 +38,7 @@ def unmet(
 
 
 def over_budget(why: NoSolution, goal: Goal, with_goal: PlannerFor) -> GoalError:
-    """What to say where nothing is within the budget: what the least would cost."""
+    """The error where nothing is within the budget; it says what the least would cost."""
     free = with_goal(replace(goal, budget_usd_month=None, tps=None))
     least = NoSolution.NOT_FOUND if free is None else _cheapest_at_all(free)
     nearest = ""
@@ -60,7 +60,7 @@ def over_budget(why: NoSolution, goal: Goal, with_goal: PlannerFor) -> GoalError
 
 
 def too_slow(found: Found, goal: Goal, with_goal: PlannerFor) -> GoalError:
-    """What to say where the fastest layout within the budget is slower than the target."""
+    """The error where the fastest layout within the budget is slower than the target."""
     tps, budget = goal.tps or 0.0, goal.budget_usd_month or 0.0
     free = with_goal(replace(goal, budget_usd_month=None))
     at_any_price = NoSolution.NOT_FOUND if free is None else cheapest(free, tps)
@@ -139,7 +139,7 @@ def _relaxations(
 
 
 def _is_met(planner: Planner, tps: float, *, is_checked: bool) -> bool:
-    """Whether the goal is met; unchecked, whether capacity is there however long one waits."""
+    """Whether the goal is met; unchecked, whether capacity suffices, whatever the waiting."""
     if is_checked:
         return isinstance(cheapest(planner, tps), Found)
     problem = planner.problem(tps, Tightening())
@@ -185,7 +185,7 @@ def _with(with_goal: PlannerFor, goal: Goal, tps: float) -> Found | None:
 
 
 def _most(planner: Planner, tps: float, goal: Goal, with_goal: PlannerFor) -> Found | None:
-    """The highest throughput under ``tps`` that is met with all else the goal says."""
+    """The highest throughput under ``tps`` at which the rest of the goal is met."""
     low = highest(0.0, tps, _BISECTIONS, planner.reaches)
     for share in _SHARES:
         if low <= 0:
@@ -215,7 +215,7 @@ def _cheapest_at_all(planner: Planner) -> Found | NoSolution:
 
 
 def _price(found: Found, planner: Planner | None) -> str:
-    """What a plan of it would say that it costs."""
+    """Its price, as a plan prints it."""
     usd = found.prediction.performance.usd_month
     return "" if usd is None else f" for ${usd + _beside_usd(planner):,.2f} per month"
 

@@ -1,4 +1,4 @@
-"""What WAL and temporary files ask of each candidate volume, and what waiting is left for it."""
+"""The load of WAL and temporary files on each candidate volume, and the time left to wait."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _BASE_GIB = 0.5  # system catalogs, transaction status, logs and what else the d
 
 @dataclass(frozen=True, slots=True)
 class ResourceDemand:
-    """What one unit asks of a volume of one candidate, at the target throughput."""
+    """The load of one special item on one candidate, at the target throughput."""
 
     iops: float
     bytes_per_s: float
@@ -54,7 +54,7 @@ def wal_needs(
     *,
     handover_us: float = 0.0,
 ) -> list[ResourceDemand]:
-    """What the WAL asks of each candidate: the slower it flushes, the fewer flushes there are.
+    """The WAL's load on each candidate: the slower it flushes, the fewer flushes there are.
 
     A commit waits for one whole flush at the least. The rest of one that runs already, and
     ``handover_us`` between the two, only some commits wait for; how many, the simulator says.
@@ -89,7 +89,7 @@ def wal_gib(profile: Profile) -> float:
 def temp_needs(
     tps: float, workload: Workload, candidates: tuple[CandidateVolume, ...]
 ) -> list[ResourceDemand]:
-    """What temporary files ask of each candidate: written once, read once; reads are waited for."""
+    """Temporary files' load on each candidate: written once, read once; reads are waited for."""
     moved = 2 * workload.temp_bytes * tps
     return [
         ResourceDemand(
@@ -102,7 +102,7 @@ def temp_needs(
 
 
 def response_budget_us(workload: Workload, tps: float) -> float | None:
-    """What a transaction may wait for I/O so that the clients reach ``tps``; None: they cannot.
+    """How long a transaction may wait for I/O for clients to reach ``tps``; None: they cannot.
 
     The asymptotic bounds of a closed network (Denning and Buzen, "The operational analysis of
     queueing network models", ACM Computing Surveys 1978): X <= cores / D and N = X (R + Z) with R

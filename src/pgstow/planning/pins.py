@@ -55,7 +55,7 @@ class Pins:
 
 
 def pins_of(pins: Iterable[tuple[str, str]], profile: Profile, types: Iterable[str]) -> Pins:
-    """Read pins; what they name must be there, and nothing may be pinned twice differently.
+    """Read pins; what they name must exist, and nothing may be pinned to two targets.
 
     A pin of a table is not one of its indexes; its TOAST goes with it.
     """
@@ -79,7 +79,7 @@ def pins_of(pins: Iterable[tuple[str, str]], profile: Profile, types: Iterable[s
 
 
 def check_prices(pins: Pins, priced: Container[str], region: str | None) -> None:
-    """Refuse a pin to a type whose price is not known: a plan is made of prices."""
+    """Refuse a pin to a type whose price is not known."""
     for name in pins.types:
         if name not in priced:
             where = region or "the layout's region"

@@ -61,7 +61,7 @@ def plan(
 def case_of(
     profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None = None
 ) -> "Case":
-    """All that is planned with. Raises as :func:`plan`."""
+    """What a plan starts from. Raises as :func:`plan`."""
     if profile.layout.host.platform == "local":
         raise UserError(
             "the present layout says platform local, whose volumes have no prices",
@@ -86,7 +86,7 @@ def case_of(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is planned for, before there is anything to search."""
+    """What a plan starts from: a profile, a goal, and what follows from them before the search."""
 
     profile: Profile  # with relations as large as they will be
     goal: Goal
@@ -192,7 +192,7 @@ class Case:
 
 
 def _without(goal: Goal, backup_usd_month: float) -> Goal:
-    """What is left of a goal's volumes and budget beside the backup's."""
+    """The goal less the backup's volume and its price."""
     budget = goal.budget_usd_month
     if budget is not None:
         budget = max(0.0, budget - backup_usd_month)

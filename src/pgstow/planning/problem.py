@@ -45,7 +45,7 @@ _RARE_READS = 0.002  # relations that together have so little of the reads canno
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demands:
-    """What every relation asks of one transaction's devices: relations × (GiB, reads, …).
+    """The size of every relation and its I/O in one transaction: relations × (GiB, reads, …).
 
     TOAST and its index are part of their table. ``current_volume`` is an index into ``volumes``.
     """

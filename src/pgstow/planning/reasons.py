@@ -65,7 +65,7 @@ def reasons(found: Found, planner: Planner, profile: Profile) -> tuple[Reason, .
 
 
 def _asked(prediction: Prediction, profile: Profile) -> dict[str, Share]:
-    """What everything asks of its volume, by name: as it is shown."""
+    """The load of everything on its volume, by name, as it is shown."""
     every = len(profile.server.relations)
     special = {WAL_KIND: WAL, TEMP_KIND: TEMP}
     return {

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -44,6 +45,8 @@ _QUICK_CHECK = 10_000  # transactions: they tell the speed, and how much of limi
 _HEADROOM_TOLERANCE = 0.02  # of a limit, that a simulation may use more than is to be used
 CENT = 0.005  # dollars that a price may be over a budget: it is rounded
 TPS_TOLERANCE = 0.98  # of the target TPS: the simulator's own noise
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +247,7 @@ class Found:
 
     @property
     def is_near(self) -> bool:
-        """Whether hardly anything could be cheaper."""
+        """Whether its price is so near the bound that nothing can be much cheaper."""
         return self.usd_month <= self.bound_usd * _NEAR_FACTOR + CENT
 
 
@@ -417,7 +420,6 @@ def fastest(planner: Planner, budget: float) -> Found | NoSolution:
     a volume of its own, whose worth under bursts of data writes the model does not see. Of the
     layouts whose simulated TPS is as good as the best one's, the cheapest is taken.
     """
-    work = planner.workload
     least: NoSolution = NoSolution.NOT_FOUND  # of the slowest that was tried
 
     def is_affordable(tps: float) -> bool:
@@ -428,7 +430,7 @@ def fastest(planner: Planner, budget: float) -> Found | NoSolution:
         return not isinstance(found, NoSolution)
 
     # No headroom of the processors: nothing that is bought keeps them free.
-    most = min(work.tps_of_cores, work.tps_of_clients)
+    most = planner.workload.most_tps()
     low = highest(0.0, most, _BISECTIONS, is_affordable)
     if low <= 0:
         return least
@@ -437,18 +439,18 @@ def fastest(planner: Planner, budget: float) -> Found | NoSolution:
     in_vain = 0  # slower models since the best one
     for number in range(_STEPS):
         every += _with_wal_apart(planner, low * (1 - _STEP * number), budget)
-        before, best = best, _best_of(every)
+        good = fastest_of(every, lambda found: found.prediction)
+        before, best = best, min(good, key=lambda found: found.usd_month, default=None)
         in_vain = 0 if best is not before else in_vain + (best is not None)
         if in_vain == _PATIENCE:
             break
     return best or NoSolution.NOT_FOUND
 
 
-def _best_of(every: Sequence[Found]) -> Found | None:
-    """Of what is as fast as the fastest, the cheapest; the first where prices are equal."""
-    most = max((found.prediction.performance.tps for found in every), default=0.0)
-    good = [f for f in every if f.prediction.performance.tps >= most * TPS_TOLERANCE]
-    return min(good, key=lambda found: found.usd_month, default=None)
+def fastest_of(every: Sequence[T], prediction: Callable[[T], Prediction]) -> list[T]:
+    """Those that are as fast as the fastest, but for the simulator's noise."""
+    most = max((prediction(one).performance.tps for one in every), default=0.0)
+    return [one for one in every if prediction(one).performance.tps >= most * TPS_TOLERANCE]
 
 
 def _with_wal_apart(planner: Planner, tps: float, budget: float) -> list[Found]:

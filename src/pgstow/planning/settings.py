@@ -73,7 +73,7 @@ class _Case:
         return f"PostgreSQL {self.major} documentation, {chapter}"
 
     def free_bytes(self, volume: str) -> float:
-        """What relations and the WAL leave of a volume."""
+        """The space of a volume beside its relations and WAL."""
         volume_of = volumes_of_relations(self.layout, self.server.relations)
         used = sum(r.size_bytes for r in self.server.relations if volume_of[r.id].name == volume)
         wal = wal_gib(self.profile) * GIB if volume == self.layout.postgres.wal else 0.0

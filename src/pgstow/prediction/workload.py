@@ -70,6 +70,10 @@ class Workload:
         """What the clients ask for where they wait for nothing."""
         return self.clients / max(1e-6, (self.cpu_us + self.think_us) / 1e6)
 
+    def most_tps(self, headroom: float = 0.0) -> float:
+        """What cores, less the headroom, and clients allow on any volumes."""
+        return min(self.tps_of_cores * (1 - headroom), self.tps_of_clients)
+
 
 def volumes_of_relations(layout: Layout, relations: Iterable[Relation]) -> dict[RelationId, Volume]:
     """The volume that stores each relation; a table's TOAST is stored with the table."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pgstow.model import Layout, Profile, Relation, RelationId
-from pgstow.report.heat import density, operations
+from pgstow.report.heat import density
 
 _SETTING_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 
@@ -58,7 +58,7 @@ def contents(layout: Layout, profile: Profile | None) -> dict[str, tuple[Item, .
 
 
 def _relations(layout: Layout, profile: Profile) -> Iterable[tuple[str, Item]]:
-    asked = {demand.relation: operations(demand) for demand in profile.demands}
+    asked = {demand.relation: demand.blocks for demand in profile.demands}
     names = profile.server.shown_as()
     parts: dict[tuple[str, RelationId, str], list[Relation]] = {}
     for relation in profile.server.relations:

@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pgstow.model import Demand
 from pgstow.units import BLOCK_BYTES, GIB
 
 CLASSES = 6  # beside the class of what is never asked
@@ -48,12 +47,6 @@ def _readable(value: float) -> float:
     options = (1.0, 2.0, 5.0, 10.0)
     nearest = min(options, key=lambda option: abs(math.log(value / power / option)))
     return float(f"{nearest * power:.3g}")
-
-
-def operations(demand: Demand) -> float:
-    """I/O per second that one relation asked for, a scan's counted in blocks."""
-    blocks = demand.sequential_read_bytes.mean / BLOCK_BYTES
-    return demand.random_reads.mean + blocks + demand.block_writes.mean
 
 
 def density(per_second: float, size_bytes: float) -> float:

@@ -19,7 +19,7 @@ from pgstow.report.contents import volume_of
 from pgstow.report.diagram import type_and_size
 from pgstow.report.document import Compared, ReportDocument, StepOutcome, VolumePrice
 from pgstow.report.experiments.view import provenances
-from pgstow.report.heat import Scale, density, operations
+from pgstow.report.heat import Scale, density
 from pgstow.units import BLOCK_BYTES
 
 MOST_RELATIONS = 2000  # rows; a page of more would take a browser minutes to lay out
@@ -124,7 +124,7 @@ def relation_rows(
     rows = []
     for (name, kind), members in grouped.items():
         known = [demands[one.id] for one in members if one.id in demands]
-        asked = sum(operations(demand) for demand in known)
+        asked = sum(demand.blocks for demand in known)
         size = sum(one.size_bytes for one in members)
         dense = density(asked, size)
         parts = len({one.owner for one in members})

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,8 +97,7 @@ def main() -> None:
     try:
         status = _run()
     except KeyboardInterrupt:
-        output.print_error("interrupted")
-        status = 130
+        status = _report(_INTERRUPTED, json="--json" in sys.argv)
     sys.exit(status)
 
 
@@ -111,7 +111,7 @@ def _run() -> int:
     except Exception as error:
         if debug and not isinstance(error, typer.Abort | _UsageError | BrokenPipeError):
             output.print_traceback(traceback.format_exc())
-        return _failed(error)
+        return _failed(error, json="--json" in arguments)
     return int(status or 0)
 
 
@@ -147,18 +147,40 @@ def _prepare() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _failed(error: Exception) -> int:
-    """Say in one line what went wrong; the exit status."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a command failed, as one line and, with ``--json``, as an object on standard output."""
+
+    code: str
+    message: str
+    remedy: str = ""
+    exit_code: int = 1
+
+
+_INTERRUPTED = Failure("interrupted", "interrupted", exit_code=130)
+
+
+def _failed(error: Exception, *, json: bool) -> int:
+    """Say what went wrong; the exit status."""
     lost = _unwritten()
     if isinstance(error, BrokenPipeError):
         return 141
     if lost is not None and isinstance(error, OSError):
         error = lost
-    if isinstance(error, _UsageError):
-        return _misused(error)
-    line, status = _described(error)
-    output.print_error(line)
-    return status
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]  # of a bare group, its help
+        return 2
+    is_written = lost is None and getattr(error, "filename", None) != "standard output"
+    return _report(_failure(error), json=json and is_written)
+
+
+def _report(failure: Failure, *, json: bool) -> int:
+    text = "; ".join(filter(None, (failure.message, failure.remedy)))
+    output.print_error(text)
+    if json:
+        said = {"code": failure.code, "message": failure.message, "remedy": failure.remedy}
+        output.print_json({"error": said})
+    return failure.exit_code
 
 
 def _unwritten() -> OSError | None:
@@ -172,27 +194,23 @@ def _unwritten() -> OSError | None:
     return None
 
 
-def _described(error: Exception) -> tuple[str, int]:
+def _failure(error: Exception) -> Failure:
     match error:
         case typer.Abort():
-            return "interrupted", 130
+            return _INTERRUPTED
         case PgstowError():
-            return str(error), error.exit_code
+            return Failure(error.code, error.message, error.remedy, error.exit_code)
         case OSError(errno=int(number), strerror=str(reason)):
             named = f"{error.filename}: " if error.filename else ""
-            status = 2 if number in _USERS_PATHS else 1
-            return f"{named}{reason}; check the path, its mode and its disk", status
+            code, status = ("path", 2) if number in _USERS_PATHS else ("system", 1)
+            return Failure(
+                code, f"{named}{reason}", "check the path, its mode and its disk", status
+            )
         case MemoryError():
-            return "this machine has too little memory for it", 1
+            return Failure("memory", "this machine has too little memory for it")
+    if isinstance(error, _UsageError):
+        misuse: Any = error
+        path = misuse.ctx.command_path if misuse.ctx else "pgstow"
+        return Failure("usage", misuse.format_message().rstrip("."), f"see {path} --help", 2)
     text = str(error) or type(error).__name__
-    return f"internal error: {text}; run it again with --debug", 1
-
-
-def _misused(error: Any) -> int:
-    """Say in one line what the command line has wrong; of a bare group, its help."""
-    path = error.ctx.command_path if error.ctx else "pgstow"
-    if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-    else:
-        output.print_error(f"{error.format_message().rstrip('.')}; see {path} --help")
-    return 2
+    return Failure("internal", f"internal error: {text}", "run it again with --debug")

@@ -234,20 +234,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two workloads")
     parser.add_argument("--fit", action="store_true", help="the figures of prediction/errors.py")
     parser.add_argument("--json", action="store_true")
-    wanted = parser.parse_args()
-    if wanted.record:
-        _record(wanted.record, wanted.only, wanted.minutes)
+    arguments = parser.parse_args()
+    if arguments.record:
+        _record(arguments.record, arguments.only, arguments.minutes)
         return
     import prediction_record
 
-    records = prediction_record.read(wanted.data)
-    cases = evaluate(records, _QUICK if wanted.quick and not wanted.only else wanted.only)
+    records = prediction_record.read(arguments.data)
+    cases = evaluate(records, _QUICK if arguments.quick and not arguments.only else arguments.only)
     bars = summary(cases)
-    if wanted.json:
+    if arguments.json:
         print(json.dumps({"cases": [asdict(case) for case in cases], "bars": bars}, indent=2))
     else:
         _print(cases, bars)
-    if wanted.fit:
+    if arguments.fit:
         for name, ratios in (
             ("TPS", [case.tps_ratio for case in cases]),
             ("p99", [case.p99_ratio for case in cases]),

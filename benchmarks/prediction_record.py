@@ -143,7 +143,10 @@ class _Volumes(bench_volumes.EmulatedVolumes):
 
 @contextmanager
 def settled(
-    case: Case, wanted: Treatment, volumes: bench_volumes.EmulatedVolumes, run_context: RunContext
+    case: Case,
+    treatment: Treatment,
+    volumes: bench_volumes.EmulatedVolumes,
+    run_context: RunContext,
 ) -> Iterator[tuple[Ready, Any, Any]]:
     """A trial ready to be measured, its load and that as it runs.
 
@@ -157,8 +160,8 @@ def settled(
 
     load = make(case.workload, case.data)
     load.check()
-    target.prepare([wanted], make, run_context)
-    with target.ready(wanted, make, run_context) as ready:
+    target.prepare([treatment], make, run_context)
+    with target.ready(treatment, make, run_context) as ready:
         running_s = case.filling_s + case.settle_s + case.duration_s + _SLACK_S
         with load.start(
             ready.dsn, duration_s=running_s, log_directory=ready.log_directory, seed=7
@@ -216,7 +219,7 @@ class _Watched:
 
 def _watch(case: Case, ready: Ready, running: Any, run_context: RunContext) -> _Watched:
     """Observe, record and count for the time that is measured."""
-    run_context.say("measuring")
+    run_context.report("measuring")
     with (
         _sampled_ages(ready.dsn) as ages_ms,
         Recorder(

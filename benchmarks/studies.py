@@ -298,9 +298,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--quick", action="store_true", help="the same: it takes a second")
-    wanted = parser.parse_args()
+    arguments = parser.parse_args()
     checks = [*striping(), *gp3_iops(), *log_volume()]
-    if wanted.json:
+    if arguments.json:
         rows = [asdict(check) | {"holds": check.holds} for check in checks]
         print(json.dumps(rows, indent=2))
     else:

@@ -9,10 +9,10 @@ def main() -> None:
     """Read the project file beside this directory."""
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     project = tomllib.loads(text)["project"]
-    wanted = list(project["dependencies"])
+    requirements = list(project["dependencies"])
     for extra in sys.argv[1:]:
-        wanted += project["optional-dependencies"][extra]
-    print("\n".join(sorted(set(wanted))))
+        requirements += project["optional-dependencies"][extra]
+    print("\n".join(sorted(set(requirements))))
 
 
 if __name__ == "__main__":

@@ -106,11 +106,11 @@ def _treatment(level: str, wal: str) -> Treatment:
 def main() -> None:
     """Run all blocks."""
     directory, blocks = Path(sys.argv[1]), int(sys.argv[2])
-    told = [""]
+    last = [""]
 
     def progress(done_s: float, total_s: float, what: str) -> None:
-        if what != told[0]:
-            told[0] = what
+        if what != last[0]:
+            last[0] = what
             print(f"{done_s:.1f}/{total_s:.1f} {what}", flush=True)
 
     def on_trial(trial: Trial) -> None:

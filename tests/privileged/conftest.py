@@ -146,7 +146,7 @@ class EmulatorFixture:
     def kill_server(self) -> None:
         identity = self.server()
         os.kill(identity.pid, signal.SIGKILL)
-        assert processes.wait_until_gone(identity, patience_s=10)
+        assert processes.wait_until_gone(identity, timeout_s=10)
 
     def leftovers(self) -> list[str]:
         """Mounts, loop devices and processes that are still there."""
@@ -186,8 +186,8 @@ def command(
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        status, said = int(ended.value.code or 0), capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+        status, printed = int(ended.value.code or 0), capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, printed.out, printed.err)
 
     return run
 

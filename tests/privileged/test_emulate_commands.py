@@ -142,10 +142,10 @@ def test_a_power_loss_says_what_was_lost_and_the_power_comes_back(
     with subprocess.Popen(write, stderr=subprocess.DEVNULL) as writing:
         while volume(run, "wal")["unflushed_writes"] < 16:
             assert writing.poll() is None
-        told = run("fault", "power-loss", "--loss", loss, "-v", "wal").stdout
+        output = run("fault", "power-loss", "--loss", loss, "-v", "wal").stdout
         assert writing.wait(60) != 0
-    assert told.startswith("wal: lost ")
-    assert "unflushed writes" in told
+    assert output.startswith("wal: lost ")
+    assert "unflushed writes" in output
     with pytest.raises(OSError, match=r"Input/output error|Read-only"):
         write_through(emulator.mount("wal") / "new")
     (fault,) = json.loads(run("fault", "list", "--json").stdout)

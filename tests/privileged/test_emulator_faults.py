@@ -252,14 +252,14 @@ def test_a_schedule_is_several_faults_that_wait(emulator: Any) -> None:
 
 def test_a_fault_that_cannot_be_is_refused_in_one_line(emulator: Any) -> None:
     volume = Volume(emulator)
-    for fault, options, said in [
+    for fault, options, message in [
         (Slow(factor=-1), {}, "factor"),
         (PowerLoss(sector_bytes=100), {}, "512 or 4096"),
         (Error(operations=()), {}, "operations"),
         (Stall(), {"for_s": 0.0}, "for_s"),
         (Stall(), {"after_s": -1.0}, "after_s"),
     ]:
-        with pytest.raises(HostError, match=said):
+        with pytest.raises(HostError, match=message):
             volume.control.fault(fault, **options)
     with pytest.raises(HostError, match="no volume"):
         volume.control.fault(Stall(), ["nothing"])

@@ -231,8 +231,8 @@ def test_what_cannot_be_seen_in_the_way_puts_back_what_was_unmounted(
             raise HostError("target is busy")
         unmount(mount, **options)
 
-    said = r"busy; fault 1 \(slow, factor 2\) is set again, as fault (\d+);"
-    with monkeypatch.context() as patch, pytest.raises(HostError, match=said) as e:
+    message = r"busy; fault 1 \(slow, factor 2\) is set again, as fault (\d+);"
+    with monkeypatch.context() as patch, pytest.raises(HostError, match=message) as e:
         patch.setattr(mounts, "unmount", refuse_first)
         emulate.down(emulator.state)
     faults = {fault.fault.kind: fault for fault in control.status().faults}
@@ -435,8 +435,8 @@ def _may_resize_ext4() -> bool:
     return bool(int(effective, 16) >> 24 & 1)  # CAP_SYS_RESOURCE
 
 
-def _wait_until(condition: Any, patience_s: float = 10) -> None:
-    deadline = time.monotonic() + patience_s
+def _wait_until(condition: Any, timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "still not so"
         time.sleep(0.05)

@@ -215,7 +215,7 @@ def test_a_second_up_at_the_same_time_finds_all_done(emulator: Any, layout: Path
 def test_an_up_that_is_locked_out_says_so(
     emulator: Any, layout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgstow.emulate.state._LOCK_PATIENCE_S", 0.1)
+    monkeypatch.setattr("pgstow.emulate.state._LOCK_TIMEOUT_S", 0.1)
     emulator.state.mkdir()
     with emulator.directory.lock_file.open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)

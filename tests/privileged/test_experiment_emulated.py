@@ -16,7 +16,7 @@ import pytest
 
 from pgstow import emulate
 from pgstow.experiment.run import run
-from pgstow.experiment.stolen import STOLEN
+from pgstow.experiment.steal_time import STOLEN
 from pgstow.host import mounts
 from pgstow.model import Trial
 from pgstow.model.errors import UserError

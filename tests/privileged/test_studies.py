@@ -42,9 +42,9 @@ def _those_of_each_run() -> list[Any]:
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_an_experiments_volumes_come_up(name: str, emulator: Any) -> None:
-    said = json.loads(pgstow("bench", "run", name, "--profile", "ci", "--dry-run", "--json"))
+    output = json.loads(pgstow("bench", "run", name, "--profile", "ci", "--dry-run", "--json"))
     experiment = read_experiment(name, "ci")
-    assert len(said["experiment"]["treatments"]) == len(experiment.treatments)
+    assert len(output["experiment"]["treatments"]) == len(experiment.treatments)
     rules = catalog.load()
     for layout in dict.fromkeys(one.layout for one in experiment.treatments):
         assert layout is not None
@@ -63,15 +63,15 @@ def test_an_experiments_volumes_come_up(name: str, emulator: Any) -> None:
 
 @pytest.mark.parametrize("name", _those_of_each_run())
 def test_an_experiment_runs_from_its_file(name: str, workspace: Path) -> None:
-    said: dict[str, Any] = json.loads(
+    output: dict[str, Any] = json.loads(
         pgstow(
             "bench", "run", name, "--profile=ci", "--repeats=0", "--workspace", workspace, "--json"
         )
     )
-    treatments = said["experiment"]["treatments"]
-    assert [row["trials"] for row in said["summaries"]] == [1] * len(treatments)
-    assert all(row["tps"]["mean"] > 0 for row in said["summaries"])
-    assert {one["metric"] for one in said["comparisons"]} == {"tps", "mean_ms", "p99_ms"}
+    treatments = output["experiment"]["treatments"]
+    assert [row["trials"] for row in output["summaries"]] == [1] * len(treatments)
+    assert all(row["tps"]["mean"] > 0 for row in output["summaries"])
+    assert {one["metric"] for one in output["comparisons"]} == {"tps", "mean_ms", "p99_ms"}
     left = [mount.path for mount in mounts.mounts() if mount.path.startswith(str(STATE_DIRECTORY))]
     assert left == []
 

@@ -116,7 +116,7 @@ def test_who_is_in_the_way_is_named_and_the_rest_goes_on(bench: Bench) -> None:
         bench.layout(("postgres.public.big", "postgres.public.small", "postgres.public.big_pkey"))
     )
     assert bench.places()["big"] == bench.places()["big_pkey"] == "fast"
-    assert bench.apply("--undo").returncode == 0  # one wish, one undo
+    assert bench.apply("--undo").returncode == 0  # one run, one undo
     assert set(bench.places().values()) == {"pg_default"}
 
 

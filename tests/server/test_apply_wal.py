@@ -387,8 +387,8 @@ def test_ctrl_c_at_a_terminal_while_the_server_starts_does_not_stop_it(bench: Be
             continue
         break
     assert rows == [(1000,)]
-    said = " ".join(errors.split())
-    assert "has been started on" in said and "; the server runs" in said, errors
+    output = " ".join(errors.split())
+    assert "has been started on" in output and "; the server runs" in output, errors
     again = bench.apply(path, "--restart")
     assert again.returncode == 0, again.stderr
     assert wal_path(bench) == bench.directory / "wal" / "pg_wal"

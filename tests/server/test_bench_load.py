@@ -83,11 +83,11 @@ def rows_of_history(used: LocalServer, database: str) -> int:
 def test_a_load_is_shown_then_made_then_refused(
     bench: Callable[..., Result], used: LocalServer
 ) -> None:
-    said = bench("load", "--dry-run").stdout
-    assert said.count("would make pgbench at scale 1") == 2
+    output = bench("load", "--dry-run").stdout
+    assert output.count("would make pgbench at scale 1") == 2
     assert tables(used, "first") == tables(used, "second") == set()
-    said = bench("load").stdout
-    assert said.count(": made pgbench at scale 1") == 2
+    output = bench("load").stdout
+    assert output.count(": made pgbench at scale 1") == 2
     assert tables(used, "first") == tables(used, "second") == TABLES
     for more in ((), ("--dry-run",)):
         with pytest.raises(PgstowError, match=r"table pgbench_accounts is in .* already"):
@@ -100,8 +100,8 @@ def test_what_would_be_dropped_is_told_and_kept(
     bench("load-and-run", "--json")
     before = rows_of_history(used, "first")
     assert before > 0
-    said = bench("load", "--replace", "--dry-run").stdout
-    assert said.count("would drop pgbench_accounts, pgbench_branches, pgbench_history, ") == 2
+    output = bench("load", "--replace", "--dry-run").stdout
+    assert output.count("would drop pgbench_accounts, pgbench_branches, pgbench_history, ") == 2
     plain = json.loads(bench("load-and-run", "--replace", "--dry-run", "--json").stdout)
     assert [set(one["dropped_tables"]) for one in plain["loads"]] == [TABLES, TABLES]
     assert len(plain["trials"]) == 2

@@ -10,7 +10,7 @@ import pytest
 from local_server import LocalServer
 
 from pgstow.experiment.instruments import Recorder
-from pgstow.experiment.stolen import STOLEN
+from pgstow.experiment.steal_time import STOLEN
 
 VERSIONS = (15, pytest.param(16, marks=pytest.mark.nightly), 18)
 CLIENTS = 4

@@ -175,7 +175,7 @@ class FakeTarget:
         self, treatment: Treatment, generator: MakeGenerator, run_context: RunContext
     ) -> Iterator[Ready]:
         level = treatment.workload.name
-        run_context.say("making volumes")
+        run_context.report("making volumes")
         note(f"{level}: server up")
         try:
             yield Ready(

@@ -145,7 +145,7 @@ def of(experiment: Experiment, trials: tuple[Trial, ...]) -> ExperimentSection:
             *statistics.compare(experiment, trials),
             *statistics.compare(experiment, trials, metric="p99_ms"),
         ),
-        warnings=statistics.traps(experiment, trials),
+        warnings=statistics.validity_checks(experiment, trials),
         run=1,
     )
 

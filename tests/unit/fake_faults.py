@@ -126,8 +126,8 @@ class FaultyDisk(Disk):
     def dress(self, path: Path, like: os.stat_result) -> None:
         Disk.dress(self, path, like)
 
-    def place(self, source: Path, target: Path) -> None:
-        self._do(f"place {target.name}", lambda: Disk.place(self, source, target))
+    def publish(self, source: Path, target: Path) -> None:
+        self._do(f"publish {target.name}", lambda: Disk.publish(self, source, target))
 
     def rename(self, source: Path, target: Path) -> None:
         self._do(f"rename {source.name}", lambda: Disk.rename(self, source, target))

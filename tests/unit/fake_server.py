@@ -82,7 +82,7 @@ class FakeServer:
 
     # looks
 
-    def places(self) -> tuple[str, str]:
+    def server_paths(self) -> tuple[str, str]:
         self._reach()
         return str(self.cluster.data), "postgresql.conf"
 

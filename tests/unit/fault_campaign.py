@@ -119,7 +119,7 @@ class Campaign:
             postmasters=world.postmasters,
             clock=world.clock,
         )
-        world.server.places()  # the server must be there to be read
+        world.server.server_paths()  # the server must be there to be read
         state = self.cluster.state()
         if action == "undo":
             last = self.journal.last_undoable(SERVER)
@@ -154,9 +154,9 @@ class Campaign:
         ]
 
     def _steps(self, action: Action) -> tuple[Step, ...]:
-        wanted = self.layout(action)
-        present = replace(wanted, tablespaces=(), postgres=Placement("data", "data"))
-        return migration.steps(self.cluster.state(), present, wanted)
+        target_layout = self.layout(action)
+        present = replace(target_layout, tablespaces=(), postgres=Placement("data", "data"))
+        return migration.steps(self.cluster.state(), present, target_layout)
 
     # the laws
 
@@ -190,8 +190,8 @@ class Campaign:
             if record.status in ("running", "undoing"):
                 continue
             is_there = self._is_there(record.step)
-            said = record.status == "done"
-            assert is_there is said, f"{subject}: said {record.status}"
+            is_recorded = record.status == "done"
+            assert is_there is is_recorded, f"{subject}: recorded {record.status}"
 
     def _is_there(self, step: Step) -> bool:
         cluster = self.cluster
@@ -216,7 +216,7 @@ class Campaign:
             case "move wal":
                 return str(cluster.wal_directory()) == step.argument("to")
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """What happened, to see it again."""
         rows = [
             f"    {r.run} {r.id} {r.status}: {r.step.kind} {r.step.subject}: {r.note}"

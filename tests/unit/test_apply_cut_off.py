@@ -7,7 +7,7 @@ import pytest
 from fake_faults import Faults, FaultyDisk
 from fake_server import FakePostmasters
 from fault_campaign import Campaign
-from test_apply_interrupted_moves import effect_number, moving, told
+from test_apply_interrupted_moves import effect_number, moving, reported
 
 from pgstow import apply
 from pgstow.apply import Options, wal
@@ -82,14 +82,14 @@ def test_a_start_that_outlives_a_killed_apply_is_seen_to_its_end(campaign: Campa
     campaign.process("one", Faults({effect_number("start"): "kill before"}))
     postmasters = CutOff(campaign)
     postmasters.under_way["start"] = campaign.cluster.start
-    (said,) = apply.recover(
+    (message,) = apply.recover(
         campaign.journal,
         disk=SlowDisk(postmasters),
         postmasters=postmasters,
         clock=campaign.cluster.clock,
     )
     campaign.check_files()
-    assert "completed" in said
+    assert "completed" in message
 
 
 def test_a_stop_that_goes_on_without_its_client_is_seen_to_its_end(campaign: Campaign) -> None:
@@ -120,8 +120,8 @@ class Dead(FakePostmasters):
 def test_a_move_that_cannot_be_given_up_says_where_pg_wal_is(campaign: Campaign) -> None:
     campaign.process("one", Faults({effect_number("rename pg_wal"): "kill before"}))
     home = campaign.cluster.data / "pg_wal"
-    said = f"pg_ctl failed: no; the old pg_wal is untouched, in {home}; the server is down"
-    with pytest.raises(HostError, match=said):
+    message = f"pg_ctl failed: no; the old pg_wal is untouched, in {home}; the server is down"
+    with pytest.raises(HostError, match=message):
         apply.recover(
             campaign.journal,
             disk=FaultyDisk(Faults()),
@@ -161,7 +161,7 @@ def test_what_the_source_has_recycled_since_makes_no_space(
     needed = round(directories.tree_bytes(source) * 1.1)
     monkeypatch.setattr(directories, "free_bytes", lambda _: needed - 1)
     assert not campaign.process("one", Faults())
-    assert "has no space for pg_wal" in told(campaign)
+    assert "has no space for pg_wal" in reported(campaign)
     monkeypatch.undo()
     assert campaign.process("one", Faults())
 
@@ -179,7 +179,7 @@ def test_an_old_pg_wal_that_is_out_of_sight_is_not_forgotten(campaign: Campaign,
     unplugged(campaign, kind)
     root = campaign.cluster.root
     assert not campaign.process("other", Faults())
-    assert f"{root / 'wal' / 'pg_wal'}, where the old pg_wal is, is not there" in told(campaign)
+    assert f"{root / 'wal' / 'pg_wal'}, where the old pg_wal is, is not there" in reported(campaign)
     assert (campaign.cluster.data / "pg_wal.pgstow-old").is_symlink()
     (root / "unplugged").rename(root / "wal")
     assert campaign.process("other", Faults())
@@ -190,13 +190,13 @@ def test_an_old_pg_wal_that_is_out_of_sight_is_not_forgotten(campaign: Campaign,
 def test_a_copy_that_was_removed_is_not_said_to_be_there(campaign: Campaign) -> None:
     """Made with --plain-directories, and given up without: nothing was ever mounted there."""
     campaign.process("one", Faults({effect_number("copy 0", 1): "kill before"}))
-    (said,) = apply.recover(
+    (message,) = apply.recover(
         campaign.journal,
         options=Options(restart=True),
         disk=FaultyDisk(Faults()),
         postmasters=FakePostmasters(campaign.cluster, Faults()),
         clock=campaign.cluster.clock,
     )
-    assert "is not mounted" in said
-    assert "still on it" not in said
+    assert "is not mounted" in message
+    assert "still on it" not in message
     assert not (campaign.cluster.root / "wal" / "pg_wal").exists()

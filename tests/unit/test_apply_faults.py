@@ -67,7 +67,7 @@ def one_campaign(seed: int) -> None:
         else:
             end_in_the_first_layout(campaign, first)
     except AssertionError as error:
-        raise AssertionError(f"seed {seed}: {error}\n{campaign.told()}") from error
+        raise AssertionError(f"seed {seed}: {error}\n{campaign.reported()}") from error
     finally:
         campaign.end()
 
@@ -116,7 +116,7 @@ def test_at_every_effect(action: Action, kind: str) -> None:
                 end_in_the_wanted_layout(campaign, "one")
             end_in_the_first_layout(campaign, first)
         except AssertionError as error:
-            raise AssertionError(f"effect {number}: {error}\n{campaign.told()}") from error
+            raise AssertionError(f"effect {number}: {error}\n{campaign.reported()}") from error
         finally:
             campaign.end()
 
@@ -129,7 +129,7 @@ def test_an_old_name_that_is_taken_stops_a_move_before_anything_is_done() -> Non
         aside.mkdir()
         assert not campaign.process("one", Faults())
         assert campaign.cluster.is_running
-        assert "is left from an earlier move" in campaign.told()
+        assert "is left from an earlier move" in campaign.reported()
         assert list(aside.iterdir()) == []
         aside.rmdir()
         end_in_the_wanted_layout(campaign, "one")

@@ -66,8 +66,8 @@ def effect_number(
         plain.end()
 
 
-def told(campaign: Campaign) -> str:
-    return " ".join(campaign.told().split())
+def reported(campaign: Campaign) -> str:
+    return " ".join(campaign.reported().split())
 
 
 @pytest.mark.parametrize("nth", [0, 1, 2])
@@ -117,15 +117,15 @@ def test_a_copy_whose_volume_is_gone_is_not_made_below_its_mount(
         FakePostmasters(campaign.cluster, Faults()),
         campaign.cluster.clock,
     )
-    (said,) = apply.recover(
+    (message,) = apply.recover(
         campaign.journal,
         options=Options(restart=True),
         disk=world.disk,
         postmasters=world.postmasters,
         clock=world.clock,
     )
-    assert f"{mount} is not mounted" in said
-    assert "still on it" in said
+    assert f"{mount} is not mounted" in message
+    assert "still on it" in message
     assert list(mount.iterdir()) == []
     assert campaign.cluster.is_running
 
@@ -139,7 +139,7 @@ def test_a_switched_link_that_leads_nowhere_is_not_taken_for_a_server_that_wrote
     new.rename(campaign.cluster.root / "unplugged")
     (new / "pg_wal").mkdir(parents=True)
     assert not campaign.process("one", Faults())
-    assert "where the copy is not" in told(campaign)
+    assert "where the copy is not" in reported(campaign)
     assert (campaign.cluster.data / "pg_wal.pgstow-old").is_dir()
     (new / "pg_wal").rmdir()
     new.rmdir()
@@ -207,10 +207,10 @@ def test_a_defect_on_the_way_back_leaves_the_move_open_and_is_named(campaign: Ca
 def test_what_was_put_back_is_said(campaign: Campaign, kind: str, begins: str) -> None:
     campaign.process("one", Faults({effect_number(begins): kind}))
     home = campaign.cluster.data / "pg_wal"
-    said = f"pg_wal is in {home} as before, the server was started on it again"
-    assert said in told(campaign)
+    message = f"pg_wal is in {home} as before, the server was started on it again"
+    assert message in reported(campaign)
     (record,) = (r for r in campaign.journal.steps(1) if r.step.kind == "move wal")
-    assert record.status == "failed" and said in str(record.note)
+    assert record.status == "failed" and message in str(record.note)
 
 
 def test_what_could_not_be_put_back_is_said(
@@ -221,9 +221,9 @@ def test_what_could_not_be_put_back_is_said(
 
     monkeypatch.setattr(Moving, "abandon", refuse)
     campaign.process("one", Faults({effect_number("rename pg_wal"): "error before"}))
-    text = told(campaign)
+    text = reported(campaign)
     assert "putting pg_wal back failed: no; mend it; the old pg_wal is untouched, in " in text
-    assert "the server is down; run apply again when that is mended" in text
+    assert "the server is down; remedy that, then run apply again" in text
     assert len(campaign.journal.unfinished_wal_moves()) == 1
 
 
@@ -240,7 +240,7 @@ class Undying(FakeServer):
 
 
 class Listener(Observer):
-    """Keeps what it is told."""
+    """Keeps what is reported to it."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -266,7 +266,7 @@ def test_a_statement_that_does_not_end_is_not_waited_for_without_end(campaign: C
     assert server.ended == 1
     assert "pg_stat_activity where pid = 4242" in caught.value.remedy
     assert any("pid 4242" in text and "of at most" in text for text in listener.texts)
-    with pytest.raises(ServerError, match="cannot be seen"):
+    with pytest.raises(ServerError, match="cannot be determined"):
         apply.run(
             (), state=campaign.cluster.state(), layout="one", dsn="", journal=campaign.journal,
             world=world,
@@ -284,7 +284,7 @@ def test_a_rebuild_whose_client_was_cut_off_is_not_forgotten(campaign: Campaign)
             for _ in range(4):
                 one.cluster.clock.sleep(30)
                 one.process("one", Faults())
-            assert one.cluster.picture()["invalid"] == [], one.told()
+            assert one.cluster.picture()["invalid"] == [], one.reported()
         finally:
             one.end()
 

@@ -52,9 +52,9 @@ def filled(path: Path, blocks: int = 8, ratio: float = 1.4, study: str | None = 
 
 
 def test_a_plan_shows_every_trial_and_changes_nothing(pgstow_bench: Bench, path: Path) -> None:
-    said = pgstow_bench("run", "wal-split", "--dry-run").stdout
-    assert said.count("apart") == said.count("shared") == 4
-    assert "about 3 min" in said
+    output = pgstow_bench("run", "wal-split", "--dry-run").stdout
+    assert output.count("apart") == output.count("shared") == 4
+    assert "about 3 min" in output
     assert not path.exists()
 
 
@@ -71,20 +71,20 @@ def test_some_levels_alone(pgstow_bench: Bench) -> None:
 
 def test_a_run_is_shown_with_its_verdict(pgstow_bench: Bench, path: Path) -> None:
     filled(path)
-    said = pgstow_bench("show").stdout
-    assert "16 trials" in said
-    assert "wal apart against shared: TPS × 1.4 (99%: 1.3" in said
-    assert said.rstrip().splitlines()[-1].endswith("lower")  # p99
-    heads = next(line for line in said.splitlines() if "TPS" in line and "trials" in line)
+    output = pgstow_bench("show").stdout
+    assert "16 trials" in output
+    assert "wal apart against shared: TPS × 1.4 (99%: 1.3" in output
+    assert output.rstrip().splitlines()[-1].endswith("lower")  # p99
+    heads = next(line for line in output.splitlines() if "TPS" in line and "trials" in line)
     assert "± at 99%" in heads and "by thirds" in heads
     assert "± at 95%" in pgstow_bench("show", "--confidence", "0.95").stdout
 
 
 def test_a_study_is_held_to_what_it_claims(pgstow_bench: Bench, path: Path) -> None:
     filled(path, study="wal-split")
-    said = pgstow_bench("show").stdout
-    assert "published: WAL apart: 36 % more TPS (× 1.36); measured: × 1.4 (99%: " in said
-    assert "thirds of a trial 1.40 / 1.40 / 1.40: holds, published outside the interval" in said
+    output = pgstow_bench("show").stdout
+    assert "published: WAL apart: 36 % more TPS (× 1.36); measured: × 1.4 (99%: " in output
+    assert "thirds of a trial 1.40 / 1.40 / 1.40: holds, published outside the interval" in output
 
 
 def test_a_dry_run_refuses_a_workload_that_is_not_known(
@@ -105,37 +105,39 @@ def test_each_trial_is_a_line_at_once_where_no_terminal_is(
         trial(block, n, 1000.0, wal=level) for block in (0, 1) for n, level in enumerate(LEVELS)
     ]
     made[1] = replace(made[1], warnings=(Warning("limited-by-emulator", "late"),))
-    said: list[str] = []
+    messages: list[str] = []
 
     def run(*_: object, on_trial: Callable[[Trial], None], **__: object) -> None:
         for one in made:
             on_trial(one)
-            said.append(capsys.readouterr().err)
+            messages.append(capsys.readouterr().err)
 
     monkeypatch.setattr("pgstow.experiment.run.run", run)
     target = DirectoryTarget(directories=())
     tools = bench.tools_of("wal-split")
     bench.run_to_end(bench.RunGoal(designed, target, tools, None, False, path, json=False))
-    assert said[0] == "trial 1 of 4: block 1, wal shared: 1,000 TPS, p99 30 ms\n"
-    assert said[1].startswith("trial 2 of 4") and said[1].endswith("; limited-by-emulator\n")
-    assert said[3].startswith("trial 4 of 4: block 2, wal apart")
+    assert messages[0] == "trial 1 of 4: block 1, wal shared: 1,000 TPS, p99 30 ms\n"
+    assert messages[1].startswith("trial 2 of 4") and messages[1].endswith(
+        "; limited-by-emulator\n"
+    )
+    assert messages[3].startswith("trial 4 of 4: block 2, wal apart")
 
 
 def test_a_run_as_json_has_all_that_is_shown(pgstow_bench: Bench, path: Path) -> None:
     number = filled(path, ratio=1.0)
-    said = json.loads(pgstow_bench("show", "wal-split", "--json").stdout)
-    assert said["run"] == number
-    assert [row["trials"] for row in said["summaries"]] == [8, 8]
-    assert {one["verdict"] for one in said["comparisons"]} == {"no difference demonstrated"}
+    output = json.loads(pgstow_bench("show", "wal-split", "--json").stdout)
+    assert output["run"] == number
+    assert [row["trials"] for row in output["summaries"]] == [8, 8]
+    assert {one["verdict"] for one in output["comparisons"]} == {"no difference demonstrated"}
 
 
 def test_the_list_has_the_studies_and_the_runs(pgstow_bench: Bench, path: Path) -> None:
     filled(path, blocks=2)
     with Workspace.open(path) as store:
         store.runs.widen(1, 5)
-    said = pgstow_bench("list").stdout
-    assert all(name in said for name in experiment_names())
-    assert "4 of 10" in said
+    output = pgstow_bench("list").stdout
+    assert all(name in output for name in experiment_names())
+    assert "4 of 10" in output
 
 
 def test_an_export_goes_where_it_is_told(pgstow_bench: Bench, path: Path) -> None:
@@ -189,7 +191,7 @@ def test_which_run_goes_on(path: Path, done: int, blocks: int, fresh: bool, is_s
         for block in range(done):
             store.runs.add(run, trial(block, 0, 100.0, wal="shared"))
             store.runs.add(run, trial(block, 1, 100.0, wal="apart"))
-        wish = bench.RunGoal(
+        goal = bench.RunGoal(
             experiment(blocks=blocks),
             None,  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
@@ -198,7 +200,7 @@ def test_which_run_goes_on(path: Path, done: int, blocks: int, fresh: bool, is_s
             path,
             False,
         )
-        assert (bench.open_run(store, wish) == run) is is_same
+        assert (bench.open_run(store, goal) == run) is is_same
 
 
 def test_blocks_are_added_until_the_interval_is_narrow() -> None:
@@ -226,5 +228,5 @@ def test_warnings_that_differ_in_figures_alone_are_one_line() -> None:
         for block in (0, 1)
     ]
     found = warnings_of(experiment(blocks=2), made, catalog.load())
-    said = [one.message for one in found if one.code == "late"]
-    assert said == ["volume data answered 0.50 ms late (in 2 trials)"]
+    messages = [one.message for one in found if one.code == "late"]
+    assert messages == ["volume data answered 0.50 ms late (in 2 trials)"]

@@ -19,12 +19,12 @@ EVERYTHING = {
 }
 
 
-def book(acknowledged: int = 4, doubtful: int = 2, refused: int = 1) -> Ledger:
-    """A book of one client with so many transfers of each fate."""
+def ledger(acknowledged: int = 4, in_doubt: int = 2, refused: int = 1) -> Ledger:
+    """A ledger of one client with so many transfers of each fate."""
     made = Ledger.of(SEED, 1)
     record = made.clients[0]
     record.acknowledged = [record.next_number() for _ in range(acknowledged)]
-    record.doubtful = [record.next_number() for _ in range(doubtful)]
+    record.in_doubt = [record.next_number() for _ in range(in_doubt)]
     record.refused = [record.next_number() for _ in range(refused)]
     return made
 
@@ -44,9 +44,9 @@ def test_numbers_of_clients_never_meet() -> None:
 
 
 def test_what_was_acknowledged_must_be_there_and_what_is_in_doubt_may() -> None:
-    made = book()
+    made = ledger()
     record = made.clients[0]
-    landed = record.doubtful[0]
+    landed = record.in_doubt[0]
     rows = [transfer(SEED, number).row for number in [*record.acknowledged, landed]]
     audit = made.audit(rows)
     assert audit.is_clean
@@ -59,7 +59,7 @@ def test_what_was_acknowledged_must_be_there_and_what_is_in_doubt_may() -> None:
 
 
 def test_every_kind_of_damage_is_told_apart() -> None:
-    made = book()
+    made = ledger()
     record = made.clients[0]
     first, second, third, fourth = (transfer(SEED, number).row for number in record.acknowledged)
     torn = (*second[:3], second[3] + 1, *second[4:])
@@ -74,7 +74,7 @@ def test_every_kind_of_damage_is_told_apart() -> None:
 
 
 def test_the_summary_is_of_the_last_acknowledged_filling_or_one_in_doubt() -> None:
-    made = book()
+    made = ledger()
     made.generation_acknowledged, made.generation_sent = 3, 4
     assert made.wrong_generation([(4, 10, True)]) is None
     assert made.generation_acknowledged == 4

@@ -14,11 +14,11 @@ SMALL, LARGE = (RelationId("shop", "public", name) for name in ("small", "large"
 def migration() -> tuple[Step, ...]:
     """A tablespace, a move of 10 MiB in 5 s beside the load, one of 355 MiB in 282 s, pg_wal."""
     state = server_state(table(SMALL, 10 * MIB), table(LARGE, 355 * MIB))
-    wanted = layout(tablespaces={"fast": ("fast", (SMALL, LARGE))}, wal="wal")
+    target_layout = layout(tablespaces={"fast": ("fast", (SMALL, LARGE))}, wal="wal")
     loaded = {SMALL: 5.0, LARGE: 282.0}
     return tuple(
         replace(step, seconds_loaded=loaded[step.relation]) if step.relation else step
-        for step in steps(state, layout(), wanted)
+        for step in steps(state, layout(), target_layout)
     )
 
 

@@ -1,4 +1,4 @@
-"""``pgstow emulate down`` on a terminal asks first; elsewhere it does as it is told."""
+"""``pgstow emulate down`` on a terminal asks first; elsewhere it goes on at once."""
 
 import sys
 from pathlib import Path
@@ -57,8 +57,8 @@ def test_files_that_purge_deletes_are_named_before(
     monkeypatch.setattr(module, "is_answered", lambda: True)
     monkeypatch.setattr("pgstow.cli.output.is_answered", lambda: True)
     down = ["emulate", "down", "--purge", "--state-dir", str(tmp_path / "state")]
-    said = CliRunner().invoke(app, [*down, "--dry-run"])
-    assert said.exit_code == 0 and f"would: delete {kept}" in said.output
+    result = CliRunner().invoke(app, [*down, "--dry-run"])
+    assert result.exit_code == 0 and f"would: delete {kept}" in result.output
     assert CliRunner().invoke(app, down, input="n\n").exit_code == 1
     assert kept.exists()
     assert CliRunner().invoke(app, [*down, "--yes"]).exit_code == 0

@@ -99,7 +99,7 @@ def test_fio_is_asked_for_latencies_only_where_they_are_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bar", "value", "wanted", "expected"),
+    ("bar", "value", "expected", "passes"),
     [
         (Bar("within share", 0.005), 2985.0, 3000.0, True),
         (Bar("within share", 0.005), 2984.9, 3000.0, False),
@@ -113,8 +113,8 @@ def test_fio_is_asked_for_latencies_only_where_they_are_wanted() -> None:
         (Bar("none"), 7.0, None, None),
     ],
 )
-def test_bars(bar: Bar, value: float, wanted: float | None, expected: bool | None) -> None:
-    assert verdict.meets(bar, value, wanted) is expected
+def test_bars(bar: Bar, value: float, expected: float | None, passes: bool | None) -> None:
+    assert verdict.meets(bar, value, expected) is passes
 
 
 def test_a_row_is_judged_by_its_median() -> None:
@@ -143,16 +143,16 @@ def test_the_nearer_to_the_model_is_closer_and_too_close_is_even() -> None:
 
 
 def test_rows_say_what_the_model_says() -> None:
-    wanted = {key: row.wanted for key, row in BY_KEY.items()}
-    assert wanted["limit-read-8k-3000"] == 3000
-    assert wanted["limit-read-256k"] == 125 * 1024**2
-    assert wanted["limit-seq-read-1m"] == 500 * 1024**2
-    assert wanted["limit-host-iops"] == 8000  # not 4 × 3,000
-    assert wanted["limit-host-bytes"] == 250 * 1024**2
-    assert wanted["latency-write-2.5ms"] == 2500
-    assert wanted["tail-read-p99"] == 1500
-    assert wanted["scale-write-16"] == 48_000
-    assert wanted["speed-read"] is None
+    expected = {key: row.wanted for key, row in BY_KEY.items()}
+    assert expected["limit-read-8k-3000"] == 3000
+    assert expected["limit-read-256k"] == 125 * 1024**2
+    assert expected["limit-seq-read-1m"] == 500 * 1024**2
+    assert expected["limit-host-iops"] == 8000  # not 4 × 3,000
+    assert expected["limit-host-bytes"] == 250 * 1024**2
+    assert expected["latency-write-2.5ms"] == 2500
+    assert expected["tail-read-p99"] == 1500
+    assert expected["scale-write-16"] == 48_000
+    assert expected["speed-read"] is None
 
 
 def test_every_row_has_a_key_of_its_own_and_no_limit_hides_a_latency() -> None:

@@ -57,17 +57,17 @@ def test_trials_and_the_demo_are_decided_alike(
     samples_of_statistics: Callable[..., None], tmp_path: Path
 ) -> None:
     busy = replace(QUIET, busy_us_total=9.9e6)  # what trials' own thresholds did not see
-    place = demo_place.DemoVolumes(tmp_path, catalog.load(), None, None)
+    volumes = demo_place.DemoVolumes(tmp_path, catalog.load(), None, None)
     for after in (AFTER, QUIET, busy):
         samples_of_statistics(BEFORE, BEFORE, after, after)
-        ends = EmulatedVolumes().watch(), place.watch()
+        ends = EmulatedVolumes().watch(), volumes.watch()
         of_trials, of_demo = (end() for end in ends)
         assert of_trials == of_demo == emulate_limited.limited_warnings(BEFORE, after)
 
 
 def test_plain_directories_have_no_emulator(tmp_path: Path) -> None:
-    place = demo_place.DemoVolumes(tmp_path, catalog.load(), "no root", None)
-    assert place.watch()() == ()
+    volumes = demo_place.DemoVolumes(tmp_path, catalog.load(), "no root", None)
+    assert volumes.watch()() == ()
 
 
 def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Measurement, Measurement]:
@@ -78,11 +78,11 @@ def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Measurement
     monkeypatch.setattr("pgstow.observe.observe", lambda *_, **__: samples.profile())
     monkeypatch.setattr("time.sleep", lambda _: None)
     rules = catalog.load()
-    place = demo_place.DemoVolumes(tmp_path, rules, None, None)
+    volumes = demo_place.DemoVolumes(tmp_path, rules, None, None)
     layout = samples.layout_before()
     with Workspace.open(tmp_path / "pgstow.db", create=True) as store:
         run = demo_loop.Demo(
-            place, server, store, rules, tmp_path, None, 16, 8, 10.0, layout, lambda _: None
+            volumes, server, store, rules, tmp_path, None, 16, 8, 10.0, layout, lambda _: None
         )
         _, measured = run.look(load, layout, lambda *_: None)
         kept = store.latest("measurement", Measurement)
@@ -101,12 +101,12 @@ def test_a_window_of_the_demo_under_a_limiting_emulator_is_marked(
     samples_of_statistics(BEFORE, QUIET)
     clean, _ = looked(tmp_path, monkeypatch)
     assert clean.performance.tps == marked.performance.tps == 100.0
-    place = demo_place.DemoVolumes(tmp_path, catalog.load(), None, None)
+    volumes = demo_place.DemoVolumes(tmp_path, catalog.load(), None, None)
 
     def closing(before: Measurement, after: Measurement) -> tuple[dict[str, Any], str]:
         shown = demo._Shown(samples.plan(), before, after)
-        summary = json.loads(json.dumps(demo._summary(place, shown, 1.0)))
-        return summary, "\n".join(demo._closing(summary, tmp_path, place))
+        summary = json.loads(json.dumps(demo._summary(volumes, shown, 1.0)))
+        return summary, "\n".join(demo._closing(summary, tmp_path, volumes))
 
     summary, text = closing(clean, marked)
     assert not summary["before"]["is_limited_by_emulator"]

@@ -1,4 +1,4 @@
-"""What ``emulate up`` decides to do, from what is wanted and what is there."""
+"""What ``emulate up`` decides to do, from the desired and the actual state."""
 
 from dataclasses import replace
 
@@ -75,15 +75,15 @@ def test_from_nothing_everything_is_made_in_order() -> None:
     ]
 
 
-def test_nothing_is_done_where_all_is_as_wanted() -> None:
+def test_nothing_is_done_where_all_is_as_desired() -> None:
     volumes = make_volume("data"), make_volume("wal")
     assert plan_up(make_target(*volumes), CAP, make_state(*volumes), is_running=True) == ()
 
 
 def test_changed_limits_are_changed_live() -> None:
     volume = make_volume("data")
-    wanted = pair(make_layout(volume), [make_device(volume, iops=6000)])
-    actions = plan_up(wanted, CAP, make_state(volume), is_running=True)
+    targets = pair(make_layout(volume), [make_device(volume, iops=6000)])
+    actions = plan_up(targets, CAP, make_state(volume), is_running=True)
     assert kinds(actions) == ["change"]
     assert actions[0].text == "change data to 1 GiB, 6,000 IOPS, 125 MiB/s"
 
@@ -156,8 +156,8 @@ def test_a_volume_too_small_for_its_filesystem_is_refused() -> None:
 
 def test_a_mount_inside_another_is_made_after_it_and_undone_before_it() -> None:
     inner, outer = make_volume("inner", mount="/mnt/o/i"), make_volume("outer", mount="/mnt/o")
-    wanted = make_target(inner, outer)
-    made = plan_up(wanted, CAP, None, is_running=False)
+    targets = make_target(inner, outer)
+    made = plan_up(targets, CAP, None, is_running=False)
     assert [a.volume for a in made if a.kind == "mount"] == ["outer", "inner"]
     readonly = [replace(v, mount_options=("ro",)) for v in (inner, outer)]
     again = plan_up(make_target(*readonly), CAP, make_state(inner, outer), is_running=True)
@@ -165,8 +165,8 @@ def test_a_mount_inside_another_is_made_after_it_and_undone_before_it() -> None:
 
 
 def test_leftovers_are_cleared_first() -> None:
-    wanted = make_target(make_volume("data"))
-    actions = plan_up(wanted, CAP, None, is_running=False, has_leftovers=True)
+    targets = make_target(make_volume("data"))
+    actions = plan_up(targets, CAP, None, is_running=False, has_leftovers=True)
     assert kinds(actions)[:2] == ["clear", "start server"]
 
 

@@ -143,11 +143,11 @@ def test_a_process_is_known_by_its_start_and_boot() -> None:
         assert processes.is_running(identity)
         earlier = processes.ProcessIdentity(child.pid, identity.start_ticks - 1, identity.boot_id)
         assert not processes.is_running(earlier)
-        assert processes.end(earlier, patience_s=5)  # nothing to end, and nothing is ended
+        assert processes.end(earlier, timeout_s=5)  # nothing to end, and nothing is ended
         assert child.poll() is None
-        assert processes.end(identity, patience_s=5)
+        assert processes.end(identity, timeout_s=5)
     assert not processes.is_running(identity)
-    assert processes.wait_until_gone(identity, patience_s=5)
+    assert processes.wait_until_gone(identity, timeout_s=5)
 
 
 def test_holders_are_named(tmp_path: Path) -> None:

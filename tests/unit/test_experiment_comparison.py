@@ -277,7 +277,7 @@ def test_versions_may_be_a_factor_and_blocks_may_be_on_machines_of_their_own() -
     assert compare(designed, made)[0].verdict == "higher"
 
 
-def test_the_blocks_that_are_asked_for_give_the_width_that_was_wished() -> None:
+def test_the_blocks_that_are_asked_for_give_the_target_width() -> None:
     rng = np.random.default_rng(2)
     values = [tuple(v) for v in (100 * rng.lognormal(0, 0.02, (60, 2))).tolist()]
     (found,) = compare(experiment(), trials(values[:6]))

@@ -1,4 +1,4 @@
-"""Running a matrix: the order of things, taking it up again, refusals, and who is told what."""
+"""Running a matrix: the order of things, resuming it, refusals, and what is reported to whom."""
 
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -11,7 +11,7 @@ from experiment_samples import BUILD, experiment, trial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgstow.experiment import builds, design, stolen
+from pgstow.experiment import builds, design, steal_time
 from pgstow.experiment.builds import Builds
 from pgstow.experiment.run import plan, run
 from pgstow.experiment.run_context import RunContext
@@ -140,8 +140,8 @@ def test_what_is_stolen_is_of_the_time_that_was_wanted() -> None:
         )
         for cores in (1.9, 0.05)
     )
-    assert stolen.share(busy) == pytest.approx(0.01 / 1.91)
-    assert stolen.share(idle) == pytest.approx(0.01 / 0.1)
+    assert steal_time.share(busy) == pytest.approx(0.01 / 1.91)
+    assert steal_time.share(idle) == pytest.approx(0.01 / 0.1)
 
 
 def fixed(duration_s: float) -> Experiment:
@@ -327,14 +327,14 @@ def test_time_left_is_from_the_schedule_first_and_from_the_trials_later(
 
 
 def test_progress_adds_what_has_passed_to_what_is_left() -> None:
-    told: list[tuple[float, float, str]] = []
+    passed_on: list[tuple[float, float, str]] = []
     now = [0.0]
     planned = _planned([10.0, 20.0])
-    table = Timetable(planned, lambda *one: told.append(one), clock=lambda: now[0])
+    table = Timetable(planned, lambda *one: passed_on.append(one), clock=lambda: now[0])
     table.begin(0, planned[0].levels)
     now[0] = 4.0
-    table.say("measuring")
-    assert told == [(4.0, 30.0 + 2 * design.SET_UP_S, "measuring")]
+    table.report("measuring")
+    assert passed_on == [(4.0, 30.0 + 2 * design.SET_UP_S, "measuring")]
 
 
 def test_treatments_side_by_side_take_the_time_of_the_longest() -> None:
@@ -350,12 +350,12 @@ def test_treatments_side_by_side_take_the_time_of_the_longest() -> None:
 def test_progress_is_told_with_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("pgstow.experiment.run_context.time.monotonic", lambda: now[0])
-    said: list[str] = []
-    hear = RunContext(said.append).progress("loading pgbench")
+    reports: list[str] = []
+    hear = RunContext(reports.append).progress("loading pgbench")
     now[0] = 130.0
     for done, total in ((0, 400), (100, 400), (400, 400), (5, 0)):
         hear(done, total)
-    assert said == [
+    assert reports == [
         "loading pgbench",
         "loading pgbench (25%, 1 min 30 s left)",
         "loading pgbench",

@@ -86,13 +86,13 @@ def test_what_was_not_measured_has_no_ratio() -> None:
 
 
 def test_an_interval_that_reaches_out_of_the_tolerance_does_not_hold() -> None:
-    said = claim(1.36)  # 1.02 to 1.70
+    claimed = claim(1.36)  # 1.02 to 1.70
     within = Interval(1.30, 1.20, 1.41, 5, 0.99)
-    assert verdict_on(said, 1.30, within) == "holds"
-    assert verdict_on(said, 1.60, Interval(1.60, 1.45, 1.77, 5, 0.99)) == "not demonstrated"
-    assert verdict_on(said, 1.30, Interval(1.30, 0.99, 1.50, 5, 0.99)) == "not demonstrated"
-    assert verdict_on(said, 0.90, Interval(0.90, 0.80, 1.10, 5, 0.99)) == "not demonstrated"
-    assert verdict_on(said, 2.00, Interval(2.00, 1.80, 2.20, 5, 0.99)) == "does not hold"
+    assert verdict_on(claimed, 1.30, within) == "holds"
+    assert verdict_on(claimed, 1.60, Interval(1.60, 1.45, 1.77, 5, 0.99)) == "not demonstrated"
+    assert verdict_on(claimed, 1.30, Interval(1.30, 0.99, 1.50, 5, 0.99)) == "not demonstrated"
+    assert verdict_on(claimed, 0.90, Interval(0.90, 0.80, 1.10, 5, 0.99)) == "not demonstrated"
+    assert verdict_on(claimed, 2.00, Interval(2.00, 1.80, 2.20, 5, 0.99)) == "does not hold"
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ intervals = st.tuples(st.floats(0.01, 100), st.floats(1, 3), st.floats(1, 3))
 
 @given(intervals, st.floats(0.05, 40))
 def test_a_wider_interval_never_decides_more(
-    found: tuple[float, float, float], said: float
+    found: tuple[float, float, float], claimed: float
 ) -> None:
     ratio, below, above = found
     narrow = Interval(ratio, ratio / below, ratio * above, 5, 0.99)
     wide = Interval(ratio, ratio / below / 1.5, ratio * above * 1.5, 5, 0.99)
-    one, other = (verdict_on(claim(said), ratio, interval) for interval in (narrow, wide))
+    one, other = (verdict_on(claim(claimed), ratio, interval) for interval in (narrow, wide))
     assert other in (one, "not demonstrated")
 
 

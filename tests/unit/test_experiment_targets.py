@@ -333,7 +333,7 @@ def test_a_half_removed_base_is_still_known_as_one(
             patch.setattr(os, name, partial(counted, name))
         store.clear()
     assert store.missing(wanted) == (len(done) > 0)
-    assert store.strangers() == ()
+    assert store.unmanaged_directories() == ()
     store.clear()
     assert not base.exists()
 

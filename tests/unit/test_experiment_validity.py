@@ -23,7 +23,7 @@ from pgstow.model import (
     WalUse,
 )
 from pgstow.units import GIB, MIB, Bytes
-from pgstow.verification.experiments import traps
+from pgstow.verification.experiments import validity_checks
 from pgstow.verification.experiments.drift import over_the_run, within_trials
 
 WRITES = WalUse(1e6, 90_000, 0, 10, 10, None, None)
@@ -33,7 +33,7 @@ LAYOUT = Layout(HostSpec(), (DATA,), Placement("data", "data"))
 
 
 def codes(designed: Experiment, made: tuple[Trial, ...], **known: Any) -> set[str]:
-    return {warning.code for warning in traps(designed, made, **known)}
+    return {warning.code for warning in validity_checks(designed, made, **known)}
 
 
 def design(**changes: Any) -> Experiment:
@@ -62,8 +62,8 @@ def lasting(duration_s: float, **changes: Any) -> Experiment:
 
 
 def test_a_sound_experiment_has_no_warning() -> None:
-    assert traps(design(), run()) == ()
-    assert traps(design(), ()) == ()
+    assert validity_checks(design(), run()) == ()
+    assert validity_checks(design(), ()) == ()
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_burst_credits(
 
 def test_burst_credits_say_whether_they_pay_for_all() -> None:
     designed = design(layout=LAYOUT)
-    (whole,) = traps(designed, run(), burst_s={DATA: 1800.0})
-    (part,) = traps(designed, run(), burst_s={DATA: 10.0})
+    (whole,) = validity_checks(designed, run(), burst_s={DATA: 1800.0})
+    (part,) = validity_checks(designed, run(), burst_s={DATA: 10.0})
     assert "volume data (gp2) lasts at least 30 min" in whole.message
     assert "the burst alone" in whole.message and "can end within" in part.message
     assert "and 1 more treatment" in whole.message and "burst_credits = 0" in whole.remedy
@@ -117,7 +117,7 @@ def asked(iops: float, mib_per_s: float = 1.0) -> tuple[Trial, ...]:
 def test_burst_credits_by_what_was_measured(credits: float, iops: float, is_flagged: bool) -> None:
     volume = replace(DATA, burst_credits=credits)
     designed = design(layout=replace(LAYOUT, volumes=(volume,)))
-    found = traps(designed, asked(iops), burst_s={volume: 1800.0}, devices={volume: GP2})
+    found = validity_checks(designed, asked(iops), burst_s={volume: 1800.0}, devices={volume: GP2})
     assert {one.code for one in found} == ({"burst-credits"} if is_flagged else set())
     assert not is_flagged or f"did {iops:,.0f} operations/s and sustains 300" in found[0].message
 
@@ -245,7 +245,7 @@ def test_a_warning_speaks_of_the_worst_treatment() -> None:
         replace(one, outcome=replace(one.outcome, failed=90 if place % 2 else 1))
         for place, one in enumerate(run())
     )
-    (warning,) = traps(design(), made)
+    (warning,) = validity_checks(design(), made)
     assert warning.message.startswith("wal apart (and 1 more treatment): 2.")
 
 
@@ -276,7 +276,7 @@ def test_drift_over_the_run() -> None:
     assert codes(design(), slowed(0.03)) == {"drift"}
     assert codes(design(), slowed(-0.03)) == {"drift"}
     assert codes(design(), slowed(0.002)) == set()  # shown, and of no account
-    (warning,) = traps(design(), slowed(0.03))
+    (warning,) = validity_checks(design(), slowed(0.03))
     assert "fell by 15." in warning.message or "fell by 14." in warning.message
 
 
@@ -344,7 +344,7 @@ def test_credits_that_ended_are_advised_only_where_there_are_some(kind: str) -> 
     assert hosts[layout.host] is None
 
     def told(made: tuple[Trial, ...], **known: Any) -> str:
-        found = traps(design(layout=layout), made, **known)
+        found = validity_checks(design(layout=layout), made, **known)
         (warning,) = (one for one in found if one.code.startswith("drift"))
         return f"{warning.message} {warning.remedy}"
 

@@ -18,9 +18,9 @@ def test_a_family_is_killed_and_reaped() -> None:
             assert time.monotonic() < deadline
         assert family[0].pid == parent.pid
         with processes.adopting_orphans():
-            assert processes.kill(family, patience_s=30) == ()
+            assert processes.kill(family, timeout_s=30) == ()
             assert not any(processes.is_running(process) for process in family)
-            assert processes.wait_until_reaped(family, patience_s=30)
+            assert processes.wait_until_reaped(family, timeout_s=30)
     finally:
         parent.kill()
         parent.wait()
@@ -32,7 +32,7 @@ def test_a_process_that_has_another_ones_pid_is_not_killed() -> None:
         identity = processes.identify(other.pid)
         assert identity is not None
         stranger = processes.ProcessIdentity(other.pid, identity.start_ticks + 1, identity.boot_id)
-        assert processes.kill([stranger], patience_s=1) == ()
+        assert processes.kill([stranger], timeout_s=1) == ()
         assert processes.is_running(identity)
         assert other.stdin is not None
         other.stdin.close()

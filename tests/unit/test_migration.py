@@ -31,8 +31,8 @@ EVENTS = RelationId("shop", "public", "events")
 ORDERS_INDEX = RelationId("shop", "public", "orders_pkey")
 
 
-def plan(state: ServerState, wanted: Layout, **options: object) -> tuple[Step, ...]:
-    return steps(state, layout(), wanted, **options)  # type: ignore[arg-type]
+def plan(state: ServerState, target_layout: Layout, **options: object) -> tuple[Step, ...]:
+    return steps(state, layout(), target_layout, **options)  # type: ignore[arg-type]
 
 
 def kinds(taken: tuple[Step, ...]) -> list[str]:
@@ -45,13 +45,13 @@ def test_nothing_to_do() -> None:
 
 def test_tablespaces_come_before_indexes_and_indexes_before_tables() -> None:
     state = server_state(table(ORDERS), index(ORDERS_INDEX, ORDERS))
-    wanted = layout(
+    target_layout = layout(
         tablespaces={"fast": ("fast", (ORDERS, ORDERS_INDEX))},
         settings={"random_page_cost": "1.1"},
         temp=("fast",),
         wal="wal",
     )
-    assert kinds(plan(state, wanted)) == [
+    assert kinds(plan(state, target_layout)) == [
         "create tablespace",
         "move index",
         "move table",
@@ -79,9 +79,9 @@ def test_an_exclusion_index_is_copied() -> None:
 
 def test_estimates_follow_the_slower_volume() -> None:
     state = server_state(table(ORDERS, size_bytes=100 * MIB))
-    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    target_layout = layout(tablespaces={"fast": ("fast", (ORDERS,))})
     rates = {"data": 10.0 * MIB, "fast": 1000.0 * MIB}
-    step = plan(state, wanted, rates=rates)[1]
+    step = plan(state, target_layout, rates=rates)[1]
     assert step.bytes == step.wal_bytes == 100 * MIB
     assert 20 <= step.seconds < 21  # data is read and takes the WAL as well
 
@@ -109,14 +109,14 @@ def test_toast_goes_with_its_table_and_counts() -> None:
             table=toast,
         ),
     )
-    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
-    _, move = plan(state, wanted)
+    target_layout = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    _, move = plan(state, target_layout)
     assert move.bytes == 42 * MIB
     reached = state
-    for step in plan(state, wanted):
+    for step in plan(state, target_layout):
         reached = after(reached, step)
     assert {relation.tablespace for relation in reached.relations} == {"fast"}
-    with pytest.raises(LayoutError, match="lies where its table lies"):
+    with pytest.raises(LayoutError, match="is stored with its table"):
         plan(state, layout(tablespaces={"fast": ("fast", (toast,))}))
 
 
@@ -152,8 +152,10 @@ def test_a_partitioned_name_stands_for_its_partitions() -> None:
     parent = RelationId("shop", "public", "events")
     parts = [RelationId("shop", "public", f"events_{n}") for n in range(3)]
     state = server_state(*(table(part, partition_of=parent) for part in parts))
-    wanted = layout(tablespaces={"fast": ("fast", (parent,)), "slow": ("bulk", (parts[0],))})
-    moves = {s.subject: s.argument("to") for s in plan(state, wanted) if s.kind == "move table"}
+    target_layout = layout(tablespaces={"fast": ("fast", (parent,)), "slow": ("bulk", (parts[0],))})
+    moves = {
+        s.subject: s.argument("to") for s in plan(state, target_layout) if s.kind == "move table"
+    }
     assert moves == {
         "shop.public.events_0": "slow",
         "shop.public.events_1": "fast",
@@ -195,10 +197,10 @@ def test_a_root_stands_for_every_level_and_new_partitions_go_there() -> None:
 def test_the_nearest_name_wins_in_a_hierarchy() -> None:
     year = RelationId("shop", "public", "events_2026")
     first = RelationId("shop", "public", "events_2026_01")
-    wanted = layout(
+    target_layout = layout(
         tablespaces={"fast": ("fast", (EVENTS, first)), "slow": ("bulk", (year,))},
     )
-    moves = {s.subject: s.argument("to") for s in plan(hierarchy(), wanted) if s.relation}
+    moves = {s.subject: s.argument("to") for s in plan(hierarchy(), target_layout) if s.relation}
     assert moves == {
         "shop.public.events": "fast",
         "shop.public.events_2026": "slow",
@@ -231,15 +233,15 @@ def test_a_tablespace_elsewhere_is_refused() -> None:
 
 
 def test_a_mount_written_otherwise_is_the_same_place() -> None:
-    wanted = layout(tablespaces={"hot": ("fast", ())}, wal="wal")
-    otherwise = tuple(replace(one, mount=f"/{one.mount}/./") for one in wanted.volumes)
-    wanted = replace(wanted, volumes=otherwise)
-    create, move = plan(server_state(), wanted)
+    target_layout = layout(tablespaces={"hot": ("fast", ())}, wal="wal")
+    otherwise = tuple(replace(one, mount=f"/{one.mount}/./") for one in target_layout.volumes)
+    target_layout = replace(target_layout, volumes=otherwise)
+    create, move = plan(server_state(), target_layout)
     assert create.argument("location") == "/mnt/fast/hot"
     assert (move.argument("to"), move.argument("mount")) == ("/mnt/wal/pg_wal", "/mnt/wal")
     reached = server_state(tablespaces=(TablespaceState("hot", "/mnt/fast/hot"),))
-    assert plan(replace(reached, wal_directory="/mnt/wal/pg_wal"), wanted) == ()
-    assert remarks(reached, wanted, ()) == ()
+    assert plan(replace(reached, wal_directory="/mnt/wal/pg_wal"), target_layout) == ()
+    assert remarks(reached, target_layout, ()) == ()
 
 
 def test_options_are_set_and_reset() -> None:
@@ -247,10 +249,10 @@ def test_options_are_set_and_reset() -> None:
         "fast", "/mnt/fast/fast", (("random_page_cost", "4"), ("seq_page_cost", "2"))
     )
     state = server_state(tablespaces=(present,))
-    wanted = layout(
+    target_layout = layout(
         tablespaces={"fast": ("fast", ())}, options={"fast": {"random_page_cost": "1.1"}}
     )
-    (step,) = plan(state, wanted)
+    (step,) = plan(state, target_layout)
     assert step.action == (
         "ALTER TABLESPACE fast SET (random_page_cost = 1.1); "
         "ALTER TABLESPACE fast RESET (seq_page_cost)"
@@ -266,8 +268,8 @@ def test_settings_that_are_not_pgstows(name: str) -> None:
 
 def test_equal_settings_written_otherwise_need_no_step() -> None:
     state = server_state(settings={"max_wal_size": "1GB", "wal_recycle": "on"})
-    wanted = layout(settings={"max_wal_size": "1024", "wal_recycle": "true"})
-    assert plan(state, wanted) == ()
+    target_layout = layout(settings={"max_wal_size": "1024", "wal_recycle": "true"})
+    assert plan(state, target_layout) == ()
 
 
 def test_wal_moves_home_and_away() -> None:
@@ -287,8 +289,8 @@ def test_wal_moves_home_and_away() -> None:
 def test_hostile_names_are_quoted() -> None:
     nasty = RelationId("shop", 'a"b', "x'; DROP TABLE y; --\n<b>")
     space = 'my "space"; $(rm)'
-    wanted = layout(tablespaces={space: ("fast", (nasty,))})
-    create, move = plan(server_state(table(nasty)), wanted)
+    target_layout = layout(tablespaces={space: ("fast", (nasty,))})
+    create, move = plan(server_state(table(nasty)), target_layout)
     assert create.argument("location").startswith("/mnt/fast/my__space")
     assert '"a""b"."x\'; DROP TABLE y; --\n<b>"' in move.action
 
@@ -305,8 +307,8 @@ def test_leftovers_of_a_failed_reindex_are_not_moved() -> None:
 
 def test_remarks_remind_of_backups_and_standbys() -> None:
     state = server_state(table(ORDERS), standbys=2)
-    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
-    codes = [warning.code for warning in remarks(state, wanted, plan(state, wanted))]
+    target_layout = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    codes = [warning.code for warning in remarks(state, target_layout, plan(state, target_layout))]
     assert codes == ["base-backup", "standby-directories"]
 
 
@@ -331,30 +333,32 @@ def test_what_takes_most_load_off_in_the_least_time_moves_first() -> None:
         index(large_index, large, size_bytes=355 * MIB),
         table(hot, size_bytes=50 * MIB),
     )
-    wanted = layout(tablespaces={"fast": ("fast", (large_index, hot))})
-    assert [step.relation for step in plan(state, wanted)[1:]] == [large_index, hot]
+    target_layout = layout(tablespaces={"fast": ("fast", (large_index, hot))})
+    assert [step.relation for step in plan(state, target_layout)[1:]] == [large_index, hot]
     pressure = _at_its_limit({hot: 2000.0, large_index: 900.0, large: 100.0})
-    _, first, second = plan(state, wanted, pressure=pressure)
+    _, first, second = plan(state, target_layout, pressure=pressure)
     assert [first.relation, second.relation] == [hot, large_index]
 
 
 def test_time_is_a_range_where_a_load_is_known() -> None:
     state = server_state(table(ORDERS, size_bytes=128 * MIB))
-    wanted = layout(tablespaces={"fast": ("fast", (ORDERS,))})
-    assert plan(state, wanted)[1].seconds_loaded is None
-    (_, step) = plan(state, wanted, pressure=_at_its_limit({}))
+    target_layout = layout(tablespaces={"fast": ("fast", (ORDERS,))})
+    assert plan(state, target_layout)[1].seconds_loaded is None
+    (_, step) = plan(state, target_layout, pressure=_at_its_limit({}))
     # One reader with two requests under way among 64: 2/64 of 3,000 requests of 128 KiB.
     # data is read, and takes the WAL as well
     assert step.seconds_loaded is not None
     assert step.seconds_loaded == pytest.approx(256 / (3000 * 2 / 64 / 8), abs=0.2)
-    (_, first_in_line) = plan(state, wanted, pressure=_at_its_limit({}, queue=0.0))
+    (_, first_in_line) = plan(state, target_layout, pressure=_at_its_limit({}, queue=0.0))
     assert first_in_line.seconds_loaded == first_in_line.seconds
 
 
 def test_what_has_moved_has_taken_its_load_along() -> None:
     other = RelationId("shop", "public", "other")
     state = server_state(table(ORDERS, 10 * MIB), table(other, 100 * MIB))
-    wanted = layout(tablespaces={"fast": ("fast", (ORDERS, other))})
-    first, second = plan(state, wanted, pressure=_at_its_limit({ORDERS: 3000.0, other: 0.0}))[1:]
+    target_layout = layout(tablespaces={"fast": ("fast", (ORDERS, other))})
+    first, second = plan(
+        state, target_layout, pressure=_at_its_limit({ORDERS: 3000.0, other: 0.0})
+    )[1:]
     assert first.seconds_loaded is not None and first.seconds_loaded > 2 * first.seconds
     assert second.seconds_loaded == second.seconds  # nothing is left in its way

@@ -60,33 +60,35 @@ def layouts(draw: st.DrawFn) -> Layout:
     )
 
 
-def plan(state: ServerState, wanted: Layout, *, prune: bool) -> tuple[Step, ...]:
-    return steps(state, layout(), wanted, prune=prune, made=frozenset({"old"}))
+def plan(state: ServerState, target_layout: Layout, *, prune: bool) -> tuple[Step, ...]:
+    return steps(state, layout(), target_layout, prune=prune, made=frozenset({"old"}))
 
 
 @given(states(), layouts(), st.booleans())
 def test_after_all_steps_there_are_none_left(
-    state: ServerState, wanted: Layout, prune: bool
+    state: ServerState, target_layout: Layout, prune: bool
 ) -> None:
-    for step in plan(state, wanted, prune=prune):
+    for step in plan(state, target_layout, prune=prune):
         state = after(state, step)  # asserts that the step is legal there
-    assert plan(state, wanted, prune=prune) == ()
+    assert plan(state, target_layout, prune=prune) == ()
 
 
 @given(states(), layouts(), st.booleans())
 def test_planning_again_after_any_step_gives_the_remaining_ones(
-    state: ServerState, wanted: Layout, prune: bool
+    state: ServerState, target_layout: Layout, prune: bool
 ) -> None:
-    taken = plan(state, wanted, prune=prune)
+    taken = plan(state, target_layout, prune=prune)
     for position, step in enumerate(taken):
-        remaining = plan(state, wanted, prune=prune)
+        remaining = plan(state, target_layout, prune=prune)
         assert essence(remaining) == essence(taken[position:])
         state = after(state, step)
 
 
 @given(states(), layouts(), st.booleans())
-def test_going_back_restores_the_server(state: ServerState, wanted: Layout, prune: bool) -> None:
-    taken = plan(state, wanted, prune=prune)
+def test_going_back_restores_the_server(
+    state: ServerState, target_layout: Layout, prune: bool
+) -> None:
+    taken = plan(state, target_layout, prune=prune)
     reached = state
     for step in taken:
         reached = after(reached, step)
@@ -96,7 +98,7 @@ def test_going_back_restores_the_server(state: ServerState, wanted: Layout, prun
 
 
 def essence(taken: tuple[Step, ...]) -> list[object]:
-    """What a step does; its estimate may change with where its table lies by now."""
+    """What a step does; its estimate may change with where its table is by now."""
     return [(step.kind, step.subject, step.arguments, step.undo_arguments) for step in taken]
 
 

@@ -160,6 +160,6 @@ def test_of_an_unseen_host_no_volume_is_made_up_beside_the_users() -> None:
     present = present_layout(state, {}, wanted)
     assert present.layout.volumes == wanted.volumes
     assert [space.volume for space in present.layout.tablespaces] == ["data"]
-    said = next(w for w in present.warnings if w.code == "mount-not-matched")
-    assert "/mnt/data/pg is under no mount of the layout file" in said.message
-    assert "taken to be on volume data" in said.message
+    warning = next(w for w in present.warnings if w.code == "mount-not-matched")
+    assert "/mnt/data/pg is under no mount of the layout file" in warning.message
+    assert "taken to be on volume data" in warning.message

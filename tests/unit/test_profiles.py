@@ -148,8 +148,11 @@ def test_verify_and_diff_agree_about_what_lies_elsewhere(tmp_path: Path) -> None
         profile, wanted = samples.profile(), samples.layout_after()
         steps = between(profile.server, wanted, store).steps
         relations = sum(step.kind in ("move table", "move index") for step in steps)
-        (said,) = not_there(profile, wanted, store)
-        assert relations and f"{relations} relation(s) and pg_wal lie elsewhere" in said.message
+        (warning,) = not_there(profile, wanted, store)
+        assert (
+            relations
+            and f"{relations} relation(s) and pg_wal are on other volumes" in warning.message
+        )
         assert not_there(profile, profile.layout, store) == ()
 
 
@@ -235,12 +238,12 @@ def test_a_merged_profile_is_of_all_the_time(tmp_path: Path) -> None:
 
 def test_what_cannot_be_merged() -> None:
     one = at(60)
-    for other, said in (
+    for other, message in (
         (at(58), "overlap"),
         (at(30, layout=samples.layout_after()), "different layouts"),
         (at(30, server=replace(one.server, system_identifier="2")), "different servers"),
     ):
-        with pytest.raises(UserError, match=said):
+        with pytest.raises(UserError, match=message):
             observe.merged([one, other])
     with pytest.raises(UserError, match="nothing to merge"):
         observe.merged([one])

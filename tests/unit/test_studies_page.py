@@ -64,10 +64,10 @@ def test_the_rerun_is_of_all_studies_and_says_how_long_it_takes(
     assert {name for name, _ in rerun.RUNS} | {"striping"} == set(experiment_names())
     monkeypatch.setattr(sys, "argv", ["run_studies.py", "studies.db", "--dry-run"])
     assert rerun.main() == 0
-    said = capsys.readouterr().out
-    assert all(f"{name} {profile}: about " in said for name, profile in rerun.RUNS)
+    output = capsys.readouterr().out
+    assert all(f"{name} {profile}: about " in output for name, profile in rerun.RUNS)
     lengths = [rerun.length_s(read_experiment(*run)) for run in rerun.RUNS]
-    assert f"in all about {round(sum(lengths)) // 60} min" in said
+    assert f"in all about {round(sum(lengths)) // 60} min" in output
 
 
 def test_a_study_that_fails_does_not_keep_the_others_from_running(

@@ -50,8 +50,8 @@ def sysbench(**options: object) -> Sysbench:
 
 @pytest.mark.usefixtures("installed")
 def test_go_tpc_is_told_where_and_as_whom() -> None:
-    told = go_tpc().command(TCP)
-    assert told[1:] == [
+    arguments = go_tpc().command(TCP)
+    assert arguments[1:] == [
         "tpcc",
         "--warehouses=3",
         "--driver=postgres",
@@ -69,7 +69,7 @@ def test_go_tpc_is_told_where_and_as_whom() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_sysbench_is_told_where_and_as_whom() -> None:
-    told = sysbench().command(TCP)
+    arguments = sysbench().command(TCP)
     assert {
         "--db-driver=pgsql",
         "--pgsql-host=db1",
@@ -78,8 +78,8 @@ def test_sysbench_is_told_where_and_as_whom() -> None:
         "--pgsql-db=shop",
         "--tables=4",
         "--table_size=200000",
-    } <= set(told)
-    assert SECRET not in " ".join(told + go_tpc().command(TCP))
+    } <= set(arguments)
+    assert SECRET not in " ".join(arguments + go_tpc().command(TCP))
 
 
 def test_missing_programs_say_how_to_get_them(
@@ -123,12 +123,12 @@ def test_what_they_cannot_do_is_refused(
 
 def row(operation: str, count: int, total_ms: float, *quantiles_ms: float) -> dict[str, str]:
     names = go_tpc_output._QUANTILES
-    told = {"Prefix": "[Current] ", "Operation": operation, "Takes(s)": "1.0", "Avg(ms)": "9"}
-    told |= {"Count": str(count), "TPM": "1", "Sum(ms)": f"{total_ms:.1f}"}
-    return told | {name: f"{value:.1f}" for name, value in zip(names, quantiles_ms, strict=True)}
+    row = {"Prefix": "[Current] ", "Operation": operation, "Takes(s)": "1.0", "Avg(ms)": "9"}
+    row |= {"Count": str(count), "TPM": "1", "Sum(ms)": f"{total_ms:.1f}"}
+    return row | {name: f"{value:.1f}" for name, value in zip(names, quantiles_ms, strict=True)}
 
 
-def told(*seconds: list[dict[str, str]]) -> list[tuple[float, str]]:
+def output(*seconds: list[dict[str, str]]) -> list[tuple[float, str]]:
     lines = [(100.0 + number, json.dumps(rows)) for number, rows in enumerate(seconds, 1)]
     summary = [{"Prefix": "[Summary] ", "Operation": "NEW_ORDER", "Count": "9"}]
     return [(100.0, "creating thread"), *lines, (200.0, "Finished"), (200.0, json.dumps(summary))]
@@ -143,7 +143,7 @@ SECOND = [row("NEW_ORDER", 20, 400.0, 20, 22, 23, 24, 25, 26)]
 
 
 def test_tpcc_is_counted_by_kind_and_second() -> None:
-    found = outcome_of(told(FIRST, SECOND), 1.0)
+    found = outcome_of(output(FIRST, SECOND), 1.0)
     assert found is not None
     assert (found.seconds, found.transactions, found.failed) == (2.0, 60, 2)
     assert found.tps_samples == (40.0, 20.0)
@@ -157,11 +157,11 @@ def test_tpcc_is_counted_by_kind_and_second() -> None:
 
 
 def test_a_part_of_a_run_leaves_out_the_rest() -> None:
-    found = outcome_of(told(FIRST, SECOND), 1.0, began_at=101.0, ended_at=102.0)
+    found = outcome_of(output(FIRST, SECOND), 1.0, began_at=101.0, ended_at=102.0)
     assert found is not None
     assert (found.transactions, found.failed, found.scripts) == (20, 0, ())
     assert (found.p50_ms, found.p99_ms) == (20, 24)
-    assert outcome_of(told(FIRST), 1.0, began_at=500.0, ended_at=600.0) is None
+    assert outcome_of(output(FIRST), 1.0, began_at=500.0, ended_at=600.0) is None
     assert outcome_of([(1.0, "Finished")], 1.0) is None
 
 
@@ -196,7 +196,7 @@ def test_mixed_percentiles_are_in_order_and_within_the_extremes(
     seconds: list[tuple[int, list[int]]],
 ) -> None:
     rows = [[row("PAYMENT", count, count, *quantiles)] for count, quantiles in seconds]
-    found = outcome_of(told(*rows), 1.0)
+    found = outcome_of(output(*rows), 1.0)
     assert found is not None
     values = [found.p50_ms, found.p95_ms, found.p99_ms, found.max_ms]
     assert None not in values

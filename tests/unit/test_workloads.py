@@ -122,7 +122,7 @@ def test_pgbench_is_told_all() -> None:
     choice = WorkloadChoice("select-update", 950, 64, rate_per_s=10, latency_limit_ms=250)
     found = generator(choice, PGBENCH)
     assert isinstance(found, Pgbench)
-    told = command(found.spec)
+    arguments = command(found.spec)
     assert {
         "--client=950",
         "--jobs=64",
@@ -132,7 +132,7 @@ def test_pgbench_is_told_all() -> None:
         "--builtin=select-only@1",
         "--builtin=simple-update@1",
         "--time=30",
-    } <= set(told)
+    } <= set(arguments)
     assert "--rate" not in " ".join(command(spec("key-read")))
 
 
@@ -195,12 +195,12 @@ def test_a_missing_pgbench_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("errors", "said"),
+    ("errors", "message"),
     [
         ("pgbench: error: \npgbench: error: could not create connection for client 9\n", "could"),
         ("progress: 1.0 s\npgbench: error: no such table\nRun was aborted; error: x\n", "no such"),
         ("", "pgbench ended with status 1"),
     ],
 )
-def test_a_failure_is_told_by_the_first_line_that_says_something(errors: str, said: str) -> None:
-    assert pgbench_run._complaint(Ended(1, "", errors)).startswith(said)
+def test_a_failure_is_told_by_the_first_line_that_says_something(errors: str, message: str) -> None:
+    assert pgbench_run._complaint(Ended(1, "", errors)).startswith(message)

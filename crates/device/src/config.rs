@@ -73,7 +73,7 @@ pub struct MemberConfig {
     pub latency: LatencyConfig,
     #[serde(default)]
     pub burst: Option<BurstConfig>,
-    /// Set for hard disks: what moving the head and the platter adds to the latency.
+    /// Set for hard disks: what seeks and rotation add to the latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mechanics: Option<MechanicsConfig>,
     /// Set for a volume made from a snapshot whose data are not there yet.
@@ -97,13 +97,13 @@ pub struct LatencyConfig {
     pub write_us_per_mib: f64,
 }
 
-/// A hard disk: how long its head and its platter take.
+/// A hard disk: its seek, rotation and transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MechanicsConfig {
-    /// From one track to the next, and between two places that are anywhere.
+    /// From one track to the next, and between two random positions.
     pub track_seek_us: f64,
     pub mean_seek_us: f64,
-    /// One turn of the platter; a request waits for any part of it.
+    /// One revolution; the rotational latency of a request is up to one.
     pub turn_us: f64,
     /// What passes below the head.
     pub bytes_per_second: f64,
@@ -189,15 +189,15 @@ impl DeviceConfig {
     }
 
     /// Refuses a change that would move data that is already there.
-    pub(crate) fn check_change(&self, wanted: &Self) -> Result<(), ConfigError> {
+    pub(crate) fn check_change(&self, changed: &Self) -> Result<(), ConfigError> {
         let fail = |what: &str| Err(ConfigError::new(format!("volume {:?}: {what}", self.name)));
-        if wanted.name != self.name {
+        if changed.name != self.name {
             return fail("the name cannot change");
         }
-        if wanted.stripes != self.stripes || wanted.chunk_bytes != self.chunk_bytes {
+        if changed.stripes != self.stripes || changed.chunk_bytes != self.chunk_bytes {
             return fail("striping cannot change while the volume exists");
         }
-        if wanted.size_bytes < self.size_bytes {
+        if changed.size_bytes < self.size_bytes {
             return fail("the size can only grow");
         }
         Ok(())

@@ -5,10 +5,10 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::config::MechanicsConfig;
 
-/// The mean of the square root of the distance between two places that are anywhere on a disk.
+/// The mean of the square root of the distance between two random positions on a disk.
 const MEAN_ROOT_DISTANCE: f64 = 8.0 / 15.0;
 
-/// A seek takes as long as the root of its distance asks: the arm accelerates half of the way and
+/// A seek's time grows with the root of its distance: the actuator accelerates half of the way and
 /// slows down the other half (Ruemmler and Wilkes, "An introduction to disk drive modeling", 1994).
 #[derive(Debug, Clone)]
 pub struct Disk {

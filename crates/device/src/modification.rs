@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn durations_are_rounded_up_and_short() {
-        let said = [1, 119, 120, 7199, 7861].map(|s| duration(s * 1_000_000_000));
-        assert_eq!(said, ["1 s", "119 s", "2 min", "120 min", "2 h 12 min"]);
+        let shown = [1, 119, 120, 7199, 7861].map(|s| duration(s * 1_000_000_000));
+        assert_eq!(shown, ["1 s", "119 s", "2 min", "120 min", "2 h 12 min"]);
         assert_eq!(duration(1), "1 s");
     }
 }

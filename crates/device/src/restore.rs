@@ -97,7 +97,7 @@ impl Restore {
     pub fn progress(&self, now_ns: f64) -> f64 {
         let touched = (self.blocks - self.untouched) as f64;
         let blocks = self.blocks as f64;
-        // Touched blocks are taken to lie anywhere.
+        // Touched blocks are taken to be anywhere.
         let background = (self.in_background(now_ns) as f64 / blocks).min(1.0);
         background + (1.0 - background) * touched / blocks
     }

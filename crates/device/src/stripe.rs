@@ -1,4 +1,4 @@
-//! RAID 0: which part of a request lies on which member.
+//! RAID 0: which part of a request is on which member.
 
 /// A part of a request: contiguous on its member, though its chunks are apart in the array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

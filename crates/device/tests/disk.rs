@@ -5,7 +5,7 @@ mod common;
 use common::{KIB, SECOND_NS, gp3, operation, read, run_closed};
 use pgstow_device::{DeviceConfig, HostCap, MechanicsConfig, OperationKind, Volume};
 
-/// A disk without limits or electronics: 8 ms to anywhere, a turn of 8.33 ms, 150 MB/s.
+/// A disk without limits or electronics: 8 ms to anywhere, a revolution of 8.33 ms, 150 MB/s.
 fn disk() -> DeviceConfig {
     let mut device = gp3();
     device.member.iops = None;
@@ -20,7 +20,7 @@ fn disk() -> DeviceConfig {
     device
 }
 
-fn places(count: u64) -> impl Iterator<Item = u64> {
+fn random_offsets(count: u64) -> impl Iterator<Item = u64> {
     let mut state = 1u64;
     let blocks = disk().size_bytes / (8 * KIB);
     (0..count).map(move |_| {
@@ -48,7 +48,7 @@ fn each_ms(device: &DeviceConfig, offsets: impl Iterator<Item = u64>) -> Vec<f64
 
 #[test]
 fn random_reads_take_the_mean_seek_and_half_a_turn() {
-    let took = each_ms(&disk(), places(20_000));
+    let took = each_ms(&disk(), random_offsets(20_000));
     let mean_ms = took.iter().sum::<f64>() / took.len() as f64;
     let expected_ms = 8.0 + 8.33 / 2.0 + 8192.0 / 150e3;
     assert!((mean_ms / expected_ms - 1.0).abs() < 0.01, "{mean_ms}");
@@ -111,7 +111,7 @@ fn requests_to_one_disk_are_done_in_their_order() {
     let mut volume = Volume::new(&disk(), 1).unwrap();
     let mut host = HostCap::new(None);
     let mut last_ns = 0;
-    for offset in places(1000) {
+    for offset in random_offsets(1000) {
         let done_ns = volume.submit(&mut host, 0, operation(OperationKind::Write, offset, 4096));
         assert!(done_ns > last_ns);
         last_ns = done_ns;

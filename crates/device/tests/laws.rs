@@ -80,7 +80,7 @@ fn counted(operations: &[Operation], unit: u64) -> Vec<f64> {
         .collect()
 }
 
-/// Between any two starts lies no more than the rate gives in their time and its tolerance.
+/// Between any two starts there is no more than the rate gives in their time and its tolerance.
 fn assert_never_over(starts_ns: &[u64], units: &[f64], rate: f64, at_once: f64) {
     for first in 0..units.len() {
         let mut taken = 0.0;

@@ -31,7 +31,7 @@ fn the_first_touch_of_a_block_waits_and_the_next_does_not() {
     let mut host = HostCap::new(None);
     let second = SECOND_NS;
     assert_eq!(volume.submit(&mut host, 0, read(0, 8 * KIB)), FETCH_NS);
-    // Another place of the block, while it is on its way and when it has come.
+    // Another part of the block, while it is on its way and when it has come.
     assert_eq!(
         volume.submit(&mut host, 1000, read(64 * KIB, 8 * KIB)),
         FETCH_NS

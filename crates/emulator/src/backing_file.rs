@@ -74,9 +74,9 @@ impl BackingFile {
         // A volume whose last sectors are no whole page may have had them written as one.
         let longest = order.size_bytes.next_multiple_of(PAGE_BYTES);
         if metadata.len() > longest {
-            let (has, wanted) = (metadata.len(), order.size_bytes);
+            let (has, expected) = (metadata.len(), order.size_bytes);
             return Err(Refusal::Message(format!(
-                "it has {has} bytes, more than the volume's {wanted}: add a volume of its size"
+                "it has {has} bytes, more than the volume's {expected}: add a volume of its size"
             )));
         }
         if metadata.len() < order.size_bytes {
@@ -126,7 +126,7 @@ impl BackingFile {
         self.free_bytes.store(free, Ordering::Relaxed);
     }
 
-    /// Reads a range; what was never written, or lies beyond the end, is zeros.
+    /// Reads a range; what was never written, or is beyond the end, is zeros.
     pub fn read(&self, offset: u64, length: u64) -> io::Result<Window> {
         let mut window = Window::around(offset, length, self.alignment);
         let mut done = 0;
@@ -292,9 +292,9 @@ fn alignment(file: &File) -> u64 {
         );
         status.assume_init()
     };
-    let said = status.stx_mask & libc::STATX_DIOALIGN != 0;
+    let is_known = status.stx_mask & libc::STATX_DIOALIGN != 0;
     match u64::from(status.stx_dio_offset_align) {
-        align if said && align.is_power_of_two() && align <= ALIGNMENT as u64 => align.max(512),
+        align if is_known && align.is_power_of_two() && align <= ALIGNMENT as u64 => align.max(512),
         _ => ALIGNMENT as u64,
     }
 }

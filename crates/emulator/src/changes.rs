@@ -354,13 +354,13 @@ mod tests {
             for step in &steps {
                 model.step(step);
             }
-            let at_risk = model.volume.undo.as_ref().unwrap().at_risk();
+            let unflushed = model.volume.undo.as_ref().unwrap().unflushed();
             let lost = model.volume.lose(loss, SECTOR, seed).unwrap().lost;
-            prop_assert_eq!(lost.at_risk, at_risk);
-            prop_assert!(lost.lost_writes <= at_risk.unflushed_writes);
-            prop_assert!(lost.lost_bytes <= at_risk.unflushed_bytes);
+            prop_assert_eq!(lost.unflushed, unflushed);
+            prop_assert!(lost.lost_writes <= unflushed.unflushed_writes);
+            prop_assert!(lost.lost_bytes <= unflushed.unflushed_bytes);
             if loss == Loss::All {
-                prop_assert_eq!(lost.lost_bytes, at_risk.unflushed_bytes);
+                prop_assert_eq!(lost.lost_bytes, unflushed.unflushed_bytes);
             }
             for (number, bytes) in content(&model.volume).chunks(SECTOR as usize).enumerate() {
                 let legal = &model.sectors[number];
@@ -373,7 +373,7 @@ mod tests {
                     "sector {} holds {:?}, not {:?}", number, &bytes[..4], legal
                 );
             }
-            let after = model.volume.undo.as_ref().unwrap().at_risk();
+            let after = model.volume.undo.as_ref().unwrap().unflushed();
             prop_assert_eq!(after.unflushed_writes, 0);
         }
 
@@ -413,7 +413,7 @@ mod tests {
     fn a_subset_loses_some_and_keeps_some_whole() {
         let mut volume = ten_writes();
         let lost = volume.lose(Loss::Subset, SECTOR, 7).unwrap().lost;
-        assert_eq!(lost.at_risk.unflushed_writes, 10);
+        assert_eq!(lost.unflushed.unflushed_writes, 10);
         assert!((1..10).contains(&lost.lost_writes), "{lost:?}");
         assert_eq!(lost.lost_bytes, lost.lost_writes * 1024);
         assert!(kept(&volume).chunks(2).all(|pair| pair[0] == pair[1]));

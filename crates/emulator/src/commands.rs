@@ -237,15 +237,15 @@ mod tests {
     #[test]
     fn a_volume_lives_from_add_to_remove() {
         let mut store = Store::new(MemoryGuard::new(0), 1);
-        let mut wanted = device("data");
+        let mut target = device("data");
         assert_eq!(
-            ask(&mut store, &json!({"command": "add", "device": wanted}))["ok"],
+            ask(&mut store, &json!({"command": "add", "device": target}))["ok"],
             true
         );
-        wanted.size_bytes *= 2;
-        wanted.member.iops = Some(3000.0);
+        target.size_bytes *= 2;
+        target.member.iops = Some(3000.0);
         assert_eq!(
-            ask(&mut store, &json!({"command": "set", "device": wanted}))["ok"],
+            ask(&mut store, &json!({"command": "set", "device": target}))["ok"],
             true
         );
         let cap = json!({"iops": 5000.0, "bytes_per_second": null, "burst_iops": null,
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(status["limits_enabled"], true);
         let volume = &status["volumes"][0];
         assert_eq!(volume["size_bytes"], 1u64 << 31);
-        assert_eq!(volume["device"], serde_json::to_value(&wanted).unwrap());
+        assert_eq!(volume["device"], serde_json::to_value(&target).unwrap());
         assert_eq!(volume["reads"], 0);
         assert_eq!(
             ask(&mut store, &json!({"command": "remove", "name": "data"}))["ok"],
@@ -275,9 +275,9 @@ mod tests {
     #[test]
     fn a_modification_is_under_way_until_it_is_complete() {
         let mut store = Store::new(MemoryGuard::new(0), 1);
-        let mut wanted = device("data");
-        wanted.member.iops = Some(1000.0);
-        ask(&mut store, &json!({"command": "add", "device": wanted}));
+        let mut target = device("data");
+        target.member.iops = Some(1000.0);
+        ask(&mut store, &json!({"command": "add", "device": target}));
         let modify = |store: &mut Store, now_ns: u64, device: &DeviceConfig, seconds: f64| {
             let line = json!({"command": "modify", "device": device, "optimising_s": seconds});
             let answer = execute(store, now_ns, line.to_string().as_bytes());
@@ -288,9 +288,9 @@ mod tests {
         };
         assert_eq!(volume(&store, 0)["modification"], Value::Null);
         assert_eq!(volume(&store, 0)["modifications_24h"], 0);
-        wanted.member.iops = Some(3000.0);
-        wanted.size_bytes *= 2;
-        assert_eq!(modify(&mut store, 0, &wanted, 60.0)["ok"], true);
+        target.member.iops = Some(3000.0);
+        target.size_bytes *= 2;
+        assert_eq!(modify(&mut store, 0, &target, 60.0)["ok"], true);
         let halfway = volume(&store, 30_000_000_000);
         assert_eq!(
             halfway["modification"],
@@ -298,11 +298,11 @@ mod tests {
         );
         assert_eq!(halfway["modifications_24h"], 1);
         assert_eq!(halfway["size_bytes"], 2u64 << 30);
-        let refused = modify(&mut store, 30_000_000_000, &wanted, 60.0);
+        let refused = modify(&mut store, 30_000_000_000, &target, 60.0);
         assert!(refused["error"].as_str().unwrap().contains("under way"));
         assert_eq!(volume(&store, 60_000_000_000)["modification"], Value::Null);
         for seconds in [-1.0, 1e9] {
-            let answer = modify(&mut store, 60_000_000_000, &wanted, seconds);
+            let answer = modify(&mut store, 60_000_000_000, &target, seconds);
             assert_eq!(answer["ok"], false, "{seconds}");
         }
     }

@@ -20,7 +20,7 @@ pub struct CompensationUs {
 }
 
 impl Compensation {
-    pub fn new(wanted: CompensationUs) -> Result<Self, String> {
+    pub fn new(target: CompensationUs) -> Result<Self, String> {
         let ns = |name: &str, us: f64| {
             if (0.0..=MAX_US).contains(&us) {
                 Ok((us * 1e3).round() as u64)
@@ -31,8 +31,8 @@ impl Compensation {
             }
         };
         Ok(Self {
-            read_ns: ns("read_us", wanted.read_us)?,
-            write_ns: ns("write_us", wanted.write_us)?,
+            read_ns: ns("read_us", target.read_us)?,
+            write_ns: ns("write_us", target.write_us)?,
         })
     }
 

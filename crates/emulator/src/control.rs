@@ -101,7 +101,7 @@ impl Control {
         ends_server
     }
 
-    /// Gives the answer that a client waits for, if it still does. What the client said after that
+    /// Gives the answer that a client waits for, if it still does. What the client sends after that
     /// is looked at when something is served next.
     pub fn answer(&mut self, ticket: u64, answer: &Answer) {
         let mut clients = self.clients.iter_mut();

@@ -78,7 +78,7 @@ impl<J> JobOrder<J> {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// The jobs that wait, for what is still to be told them.
+    /// The jobs that wait, to add to them what has come since.
     pub fn waiting_mut(&mut self) -> impl Iterator<Item = &mut J> {
         self.waiting.iter_mut().map(|entry| &mut entry.1)
     }

@@ -53,7 +53,7 @@ pub struct Recorded {
 }
 
 impl Recording {
-    /// Begins to record into a new file. `about` is what will lie beside it in `PATH.json`.
+    /// Begins to record into a new file. `about` is its sidecar, `PATH.json`.
     pub fn start(
         path: &Path,
         volumes: BTreeMap<u64, String>,

@@ -30,7 +30,7 @@ const MOMENT_NS: u64 = 20_000;
 const DISK_PATIENCE_NS: u64 = 10_000_000_000;
 static ZEROS: [u8; wire::MAX_TRANSFER_BYTES] = [0; wire::MAX_TRANSFER_BYTES];
 
-/// Serves volumes until it is told to end, by command or signal, or is unmounted.
+/// Serves volumes until it is asked to end, by command or signal, or is unmounted.
 pub fn serve(config_json: &str) -> Result<(), Error> {
     let config = ServerConfig::parse(config_json)?;
     let clock = Clock::start();

@@ -34,7 +34,7 @@ pub struct Counts {
     pub write_bytes: u64,
     pub read_us_total: f64,
     pub write_us_total: f64,
-    /// By how much replies went later than the model said, in all.
+    /// By how much replies went later than the model says, in all.
     pub late_us_total: f64,
     pub in_flight: u64,
 }

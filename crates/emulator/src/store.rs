@@ -14,7 +14,7 @@ use crate::guard::MemoryGuard;
 use crate::memory::Memory;
 use crate::recording::{Recorded, Recording};
 use crate::statistics::{Counts, VolumeStatistics};
-use crate::undo::{AtRisk, UndoLog};
+use crate::undo::{UndoLog, Unflushed};
 use crate::volume::EmulatedVolume;
 
 /// Below it are the root and the offsets of "." and "..".
@@ -69,7 +69,7 @@ struct VolumeStatus<'a> {
     credits: Option<f64>,
     volatile: bool,
     #[serde(flatten)]
-    at_risk: AtRisk,
+    unflushed: Unflushed,
     undo_refused_writes: u64,
     device: &'a DeviceConfig,
     /// Null where none is under way.
@@ -208,8 +208,8 @@ impl Store {
             .modify(device, optimising_ns, now_ns)
     }
 
-    pub fn set_compensation(&mut self, wanted: CompensationUs) -> Result<(), String> {
-        self.compensation = Compensation::new(wanted)?;
+    pub fn set_compensation(&mut self, target: CompensationUs) -> Result<(), String> {
+        self.compensation = Compensation::new(target)?;
         Ok(())
     }
 
@@ -285,10 +285,10 @@ impl Store {
             limits_enabled: !volume.timing.is_unlimited(),
             credits: volume.timing.credits(now_ns),
             volatile: volume.undo.is_some(),
-            at_risk: volume
+            unflushed: volume
                 .undo
                 .as_ref()
-                .map(UndoLog::at_risk)
+                .map(UndoLog::unflushed)
                 .unwrap_or_default(),
             undo_refused_writes: volume.undo_refused_writes,
             device: volume.timing.config(),
@@ -430,8 +430,8 @@ pub mod tests {
         slow.member.iops = Some(10.0);
         store.add(&slow, 0).unwrap();
         let compensate = |store: &mut Store, read_us, write_us| {
-            let wanted = CompensationUs { read_us, write_us };
-            store.set_compensation(wanted).unwrap();
+            let target = CompensationUs { read_us, write_us };
+            store.set_compensation(target).unwrap();
         };
         let node = store.find(b"a").unwrap();
         let deadline_ns = |store: &mut Store, offset| {

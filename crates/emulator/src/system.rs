@@ -1,4 +1,4 @@
-//! What the server asks of the operating system: a clock, signals, its turn on a processor.
+//! What the server asks of the operating system: a clock, signals, processor time.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -134,15 +134,16 @@ impl Drop for Signals {
     }
 }
 
-/// Says of the calling thread that memory for it must not wait for writes that wait for it, and
-/// that only its own disk's dirty pages are to slow it down. A wish: it needs CAP_SYS_RESOURCE.
+/// Tells the kernel that memory for the calling thread must not wait for writes that wait for this
+/// thread, and that only its own disk's dirty pages slow it down. Best effort: it needs
+/// CAP_SYS_RESOURCE.
 pub fn become_io_flusher() {
     // SAFETY: plain call about the calling thread.
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
 }
 
-/// The thread's scheduling while it serves, put back afterwards. All of it is a wish: without
-/// the rights the server works, with more spread in its latencies.
+/// The thread's scheduling while it serves, put back afterwards. All of it is best effort:
+/// without the rights the server works, with more spread in its latencies.
 #[derive(Debug)]
 pub struct Priority {
     policy: libc::c_int,
@@ -180,10 +181,10 @@ impl Drop for Priority {
     }
 }
 
-/// The server's own memory (code, heap, stacks, buffers) kept from being taken back while it
+/// The server's own memory (code, heap, stacks, buffers) kept from being paged out while it
 /// serves: what the kernel would have to read in again would stand between a request and its
 /// reply. Pages are locked when they are first used, so nothing is filled beforehand. Volumes'
-/// data is left out ([`unlock`]). A wish too: it needs CAP_IPC_LOCK or a limit that suffices.
+/// data is left out ([`unlock`]). Best effort too: it needs CAP_IPC_LOCK or a limit that suffices.
 #[derive(Debug)]
 pub struct MemoryLock(());
 

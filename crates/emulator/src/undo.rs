@@ -79,7 +79,7 @@ pub struct UndoLog {
 
 /// How much is at risk. Discards are not counted: nothing is lost with them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct AtRisk {
+pub struct Unflushed {
     pub unflushed_writes: u64,
     pub unflushed_bytes: u64,
 }
@@ -88,7 +88,7 @@ pub struct AtRisk {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Lost {
     #[serde(flatten)]
-    pub at_risk: AtRisk,
+    pub unflushed: Unflushed,
     /// Writes of which anything was lost.
     pub lost_writes: u64,
     pub lost_bytes: u64,
@@ -170,13 +170,13 @@ impl UndoLog {
         self.entries = kept;
     }
 
-    pub fn at_risk(&self) -> AtRisk {
+    pub fn unflushed(&self) -> Unflushed {
         let writes = || {
             self.entries
                 .iter()
                 .filter(|entry| entry.change == Change::Write && !entry.pieces.is_empty())
         };
-        AtRisk {
+        Unflushed {
             unflushed_writes: writes().count() as u64,
             unflushed_bytes: writes().map(Entry::bytes).sum(),
         }
@@ -189,7 +189,7 @@ impl UndoLog {
         let log = std::mem::take(self);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut lost = Lost {
-            at_risk: log.at_risk(),
+            unflushed: log.unflushed(),
             ..Lost::default()
         };
         let mut survivors = vec![];

@@ -217,13 +217,13 @@ pub fn init(major: u32, minor: u32, max_readahead: u32, flags: u32) -> Result<Ve
     if major < MAJOR || (major == MAJOR && minor < MINOR_LEAST) {
         return Err(libc::EPROTO);
     }
-    let wanted =
+    let requested =
         INIT_ASYNC_READ | INIT_BIG_WRITES | INIT_ASYNC_DIO | INIT_PARALLEL_DIROPS | INIT_MAX_PAGES;
     let body = Body::default()
         .u32(MAJOR)
         .u32(MINOR)
         .u32(max_readahead)
-        .u32(wanted & flags)
+        .u32(requested & flags)
         .u16(MAX_BACKGROUND)
         .u16(MAX_BACKGROUND / 4 * 3)
         .u32(MAX_TRANSFER_BYTES as u32)

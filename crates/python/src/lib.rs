@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-/// Serve emulated volumes until told to end by a command, SIGTERM or SIGINT, or unmounted.
+/// Serve emulated volumes until ended by a command, SIGTERM or SIGINT, or unmounted.
 ///
 /// Other threads run meanwhile. Raises ValueError for an impossible configuration, OSError where
 /// the system refuses.

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 /// What happens, and to which client or background source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
-    Thought(u32),
+    ThinkDone(u32),
     Computed(u32),
     Accessed(u32),
     WalLed,

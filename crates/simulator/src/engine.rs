@@ -1,6 +1,6 @@
 //! The simulation: clients, processors, devices and the log, joined by one heap of events.
 
-use crate::agenda::{EventList, Event};
+use crate::agenda::{Event, EventList};
 use crate::background::Pace;
 use crate::config::{Background, Class, Config};
 use crate::devices::Devices;
@@ -167,7 +167,7 @@ impl<'a> Engine<'a> {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Thought(client) => self.begin_transaction(client),
+            Event::ThinkDone(client) => self.begin_transaction(client),
             Event::Computed(client) => {
                 self.release_processor();
                 self.after_slice(client);
@@ -222,7 +222,7 @@ impl<'a> Engine<'a> {
     fn think(&mut self, client: u32) {
         let wait_ns = self.exponential(self.config.think_us * 1e3);
         self.agenda
-            .schedule(self.now_ns + wait_ns, Event::Thought(client));
+            .schedule(self.now_ns + wait_ns, Event::ThinkDone(client));
     }
 
     fn begin_transaction(&mut self, client: u32) {

@@ -137,7 +137,7 @@ fn read_trace(config: &Config, go_on: GoOn) -> Result<Vec<Request>, String> {
         .headers()
         .map_err(|error| format!("trace {path}: {error}"))?
         .clone();
-    let places: HashMap<&str, usize> = config
+    let indices: HashMap<&str, usize> = config
         .devices
         .iter()
         .enumerate()
@@ -156,7 +156,7 @@ fn read_trace(config: &Config, go_on: GoOn) -> Result<Vec<Request>, String> {
         let request = record
             .deserialize::<Row<'_>>(Some(&headers))
             .map_err(|error| row_error(&error))
-            .and_then(|row| check_row(&row, &places, config))
+            .and_then(|row| check_row(&row, &indices, config))
             .map_err(|message| format!("trace {path}, line {line}: {message}"))?;
         requests.push(request);
     }
@@ -169,7 +169,7 @@ fn read_trace(config: &Config, go_on: GoOn) -> Result<Vec<Request>, String> {
     Ok(requests)
 }
 
-/// The reason alone: where it is, is said already.
+/// The reason alone: the position is given already.
 fn row_error(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => match err.field() {
@@ -182,10 +182,10 @@ fn row_error(error: &csv::Error) -> String {
 
 fn check_row(
     row: &Row<'_>,
-    places: &HashMap<&str, usize>,
+    indices: &HashMap<&str, usize>,
     config: &Config,
 ) -> Result<Request, String> {
-    let Some(&device) = places.get(row.volume) else {
+    let Some(&device) = indices.get(row.volume) else {
         let names: Vec<&str> = config
             .devices
             .iter()
@@ -312,10 +312,10 @@ enum Arrivals {
     Closed(ClosedLoop),
 }
 
-/// Requests in as many places as were in flight at once on each volume. One that came when another
+/// Requests in as many slots as were in flight at once on each volume. One that came when another
 /// had been answered comes as long after that answer as it did.
 struct ClosedLoop {
-    /// The next request of the same place, and how long after this one's answer it comes.
+    /// The next request of the same slot, and how long after this one's answer it comes.
     next: Vec<Option<(usize, u64)>>,
     due: BinaryHeap<Reverse<(u64, usize)>>,
 }
@@ -327,18 +327,18 @@ impl Arrivals {
         let mut due = BinaryHeap::new();
         let mut answered: HashMap<usize, BTreeSet<(u64, usize)>> = HashMap::new();
         for (index, request) in requests.iter().enumerate() {
-            let places = answered.entry(request.device).or_default();
-            let last = places
+            let slots = answered.entry(request.device).or_default();
+            let last = slots
                 .range(..=(request.received_ns, usize::MAX))
                 .next_back()
                 .copied();
             if let Some((completed_ns, before)) = last {
-                places.remove(&(completed_ns, before));
+                slots.remove(&(completed_ns, before));
                 next[before] = Some((index, request.received_ns - completed_ns));
             } else {
                 due.push(Reverse((request.received_ns - begin_ns, index)));
             }
-            places.insert((request.completed_ns, index));
+            slots.insert((request.completed_ns, index));
         }
         Self::Closed(ClosedLoop { next, due })
     }
@@ -350,15 +350,15 @@ impl Arrivals {
                 *index += 1;
                 Some((request.received_ns - requests[0].received_ns, *index - 1))
             }
-            Self::Closed(places) => places.due.pop().map(|Reverse(next)| next),
+            Self::Closed(slots) => slots.due.pop().map(|Reverse(next)| next),
         }
     }
 
     fn answered(&mut self, index: usize, done_ns: u64) {
-        if let Self::Closed(places) = self
-            && let Some((next, after_ns)) = places.next[index]
+        if let Self::Closed(slots) = self
+            && let Some((next, after_ns)) = slots.next[index]
         {
-            places.due.push(Reverse((done_ns + after_ns, next)));
+            slots.due.push(Reverse((done_ns + after_ns, next)));
         }
     }
 }

@@ -12,7 +12,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 def prepare(context: Context, step_id: int, step: Step, *, is_undo: bool) -> None:
-    """Note what undo and a later look need, before the step counts as begun."""
+    """Note what undo and a later inspection need, before the step counts as begun."""
     if step.kind == "move wal":
         wal.forget(context, step_id)
         if not is_undo:
@@ -30,7 +30,7 @@ def prepare(context: Context, step_id: int, step: Step, *, is_undo: bool) -> Non
 
 
 def _way_back(step: Step, own: str | None, granted: list[str]) -> Pairs:
-    """The arguments that bring back what ALTER SYSTEM had set, and take the rights away again."""
+    """The arguments that restore what ALTER SYSTEM had set, and revoke the rights again."""
     if step.kind == "set setting":
         back = ("reset", "") if own is None else ("value", own)
         return (("setting", step.argument("setting")), back)
@@ -41,10 +41,10 @@ def _way_back(step: Step, own: str | None, granted: list[str]) -> Pairs:
     )
 
 
-def take(  # noqa: PLR0911  # one for each kind
+def execute(  # noqa: PLR0911  # one for each kind
     context: Context, step_id: int, step: Step, *, is_undo: bool
 ) -> Outcome:
-    """Take a step, or (its inverse given) take one back."""
+    """Execute a step, or with ``is_undo`` the inverse of one."""
     match step.kind:
         case "move index" | "move table":
             return moves.move(context, step_id, step)
@@ -88,7 +88,7 @@ def tidy(context: Context, record: StepRecord, effect: looks.Effect) -> tuple[st
 
 
 def out_of_sight(context: Context, step: Step) -> str:
-    """Why a step cannot be taken or seen from where pgstow runs; empty: it can."""
+    """Why a step cannot be executed or inspected from this machine; empty: it can."""
     return wal.out_of_sight(context.state, step) if step.kind == "move wal" else ""
 
 

@@ -1,4 +1,4 @@
-"""What every action of a run has at hand."""
+"""What every step of a run is given."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from pgstow.workspace.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One run: the server as it was found, the world, its journal, its wishes, its watcher."""
+    """One run: the server's state before it, the outside world, journal, options, observer."""
 
     state: ServerState
     world: World
@@ -20,10 +20,10 @@ class Context:
 
     @property
     def server(self) -> Server:
-        """The server it is on."""
+        """The server that is changed."""
         return self.world.server
 
     @property
     def clock(self) -> Clock:
-        """The time it goes by."""
+        """The clock."""
         return self.world.clock

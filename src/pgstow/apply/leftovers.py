@@ -12,8 +12,8 @@ from pgstow.postgres import changes, facts
 from pgstow.workspace.journal import REBUILDS, StepRecord
 
 _CLEANING_LOCK_S = 2.0  # what cannot be dropped now is dropped when apply runs again
-_ORPHAN_PATIENCE_S = 5.0  # a killed client's statement notices within a second or two
-_ENDING_PATIENCE_S = 60.0  # one that is told to end removes the files that it has written
+_ORPHAN_TIMEOUT_S = 5.0  # a killed client's statement notices within a second or two
+_ENDING_TIMEOUT_S = 60.0  # one that is terminated removes the files that it has written
 
 
 def remember(context: Context, step_id: int, rebuild: facts.Rebuild) -> None:
@@ -60,19 +60,19 @@ def await_orphan(context: Context, record: StepRecord) -> None:
     is_ended = False
     while context.server.is_backend_there(identity):
         waited_s = clock.monotonic() - began
-        if waited_s > _ORPHAN_PATIENCE_S and not is_ended:
+        if waited_s > _ORPHAN_TIMEOUT_S and not is_ended:
             context.server.end_backend(identity)
             is_ended = True
-        if waited_s > _ORPHAN_PATIENCE_S + _ENDING_PATIENCE_S:
+        if waited_s > _ORPHAN_TIMEOUT_S + _ENDING_TIMEOUT_S:
             raise ServerError(
-                f"its session (pid {identity[0]}) goes on, {_ENDING_PATIENCE_S:g} s after it was "
-                "told to end",
+                f"its session (pid {identity[0]}) goes on, {_ENDING_TIMEOUT_S:g} s after it was "
+                "terminated",
                 f"see what it waits for, in pg_stat_activity where pid = {identity[0]}; when it is "
                 "gone, run apply again",
             )
         context.observer.waiting(
             f"waits for pid {identity[0]}, left at {step.kind} {step.subject}, to end: "
-            f"{waited_s:.0f} of at most {_ORPHAN_PATIENCE_S + _ENDING_PATIENCE_S:.0f} s"
+            f"{waited_s:.0f} of at most {_ORPHAN_TIMEOUT_S + _ENDING_TIMEOUT_S:.0f} s"
         )
         clock.sleep(0.1)
     context.observer.waiting("")

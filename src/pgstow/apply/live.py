@@ -44,7 +44,7 @@ class LiveServer:
         self.check = sessions.check
         self.close = sessions.close
 
-    def places(self) -> tuple[str, str]:
+    def server_paths(self) -> tuple[str, str]:
         return facts.server_places(self._watch())
 
     def has_database(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Whether the world shows a step's effect: all of it, a part, nothing. Looking changes nothing."""
+"""How much of a step took effect: all, a part or nothing. Reads only; changes nothing."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -13,7 +13,7 @@ BEFORE = "before"  # among a step's facts: what a setting was
 
 
 def effect(context: Context, step: Step, remembered: Mapping[str, Any]) -> Effect:
-    """What is to be seen of a step; ``remembered`` is what was noted when it was taken."""
+    """How much of a step took effect; ``remembered`` was noted when it was executed."""
     match step.kind:
         case "move index" | "move table":
             return "all" if is_moved(context, step) else "none"

@@ -28,8 +28,8 @@ def move(context: Context, step_id: int, step: Step) -> Outcome:
             "run diff again",
         )
     if step.argument("method") != "catalog":
-        place = server.tablespace(target)
-        location = place[0] if place and place[0] else context.state.data_directory
+        present = server.tablespace(target)
+        location = present[0] if present and present[0] else context.state.data_directory
         prechecks.check_target_space(context, step, location, found.size_bytes)
     note = ""
     if step.argument("method") == "reindex":

@@ -61,14 +61,14 @@ def check_target_space(context: Context, step: Step, location: str, size_bytes: 
 
 def _check_space(context: Context, steps: Sequence[Step]) -> None:
     """Go through the moves in order: each takes space at its target, frees some at its source."""
-    places = {t.name: t.location for t in context.state.tablespaces}
-    places["pg_default"] = context.state.data_directory
-    places |= {s.subject: s.argument("location") for s in steps if s.kind == "create tablespace"}
+    locations = {t.name: t.location for t in context.state.tablespaces}
+    locations["pg_default"] = context.state.data_directory
+    locations |= {s.subject: s.argument("location") for s in steps if s.kind == "create tablespace"}
     free: dict[int, int] = {}
     for step in steps:
         if step.kind not in ("move index", "move table"):
             continue
-        target, source = places.get(step.argument("to")), places.get(step.argument("from"))
+        target, source = locations.get(step.argument("to")), locations.get(step.argument("from"))
         device = directories.filesystem_id(target) if target else None
         if target is None or device is None:
             continue

@@ -1,8 +1,8 @@
-"""Take steps one after the other, each written down before and after; or take them back.
+"""Execute steps one after the other, or revert them. Each is recorded before and after.
 
-After every error the world is looked at, and what is seen is recorded: the step took effect, it
-did not, or a part of it did. Where nobody could look it stays open, and is looked at again before
-anything else is done, by whichever run comes next.
+After an error, the server and the disk are inspected, and the step is recorded as done, not done
+or partly done. If they cannot be inspected, the step stays open, and the next run of apply
+reconciles it before it does anything else.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pgstow.model import PgstowError, ServerError, ServerState, Step
 from pgstow.postgres.changes import LockTimeoutError
 from pgstow.workspace.journal import Journal, StepRecord, StepStatus
 
-_LOOK_PATIENCE_S = 10.0  # a server that lost a process is back within seconds
+_LOOK_TIMEOUT_S = 10.0  # a server that lost a process is back within seconds
 _LOOK_PAUSE_S = 0.5
 _STATUS_OF_EFFECT: dict[looks.Effect, StepStatus] = {
     "all": "done",
@@ -40,15 +40,15 @@ def run(
     observer: Observer | None = None,
     world: World | None = None,
 ) -> Result:
-    """Take the steps of a migration to ``layout`` (its digest: what a later run may take up).
+    """Execute the steps of a migration to ``layout`` (its digest: by it a later run resumes).
 
-    What has no lock in time fails by itself and the rest goes on; anything else ends the run.
+    A step that gets no lock in time fails, and the others go on; any other error ends the run.
     Ctrl-C cancels the statement in progress and raises KeyboardInterrupt; running again resumes.
     """
     with _world(dsn, state, world) as there:
         context = Context(state, there, journal, options or Options(), observer or Observer())
         context.server.lock()
-        settle(context)
+        reconcile(context)
         warnings = prechecks.check(context, steps)
         run_id = journal.begin(state.system_identifier, layout)
         step_ids = journal.plan(run_id, steps)
@@ -78,14 +78,14 @@ def undo(
     observer: Observer | None = None,
     world: World | None = None,
 ) -> Result:
-    """Take a run's steps back: each record with its inverse, the last one taken first.
+    """Revert a run's steps, the latest first: each record comes with its inverse.
 
-    What cannot be taken back is named, stays recorded as done, and the rest goes on.
+    A step that cannot be reverted is named and stays recorded as done; the others go on.
     """
     with _world(dsn, state, world) as there:
         context = Context(state, there, journal, options or Options(), observer or Observer())
         context.server.lock()
-        settle(context)
+        reconcile(context)
         in_effect = {record.id: record for record in journal.in_effect(run_id)}
         backward = [(in_effect[r.id], step) for r, step in backward if r.id in in_effect]
         outcomes: list[Outcome] = []
@@ -99,26 +99,26 @@ def undo(
         return Result(run_id, tuple(outcomes))
 
 
-def settle(context: Context) -> None:
-    """Find out what became of all steps that any run on this server left open."""
+def reconcile(context: Context) -> None:
+    """Find out how every step ended that any run on this server left open, and record it."""
     journal = context.journal
     for record in journal.open_steps(context.state.system_identifier):
         try:
             leftovers.await_orphan(context, record)
             effect = looks.effect(context, record.step, record.facts)
-            taken = _OTHER_WAY[effect] if record.status == "undoing" else effect
-            actions.after_failure(context, record.step, taken)
+            effect_forward = _OTHER_WAY[effect] if record.status == "undoing" else effect
+            actions.after_failure(context, record.step, effect_forward)
         except PgstowError as error:
             raise ServerError(
-                f"what became of an interrupted step ({record.step.kind} {record.step.subject}) "
-                f"cannot be seen: {error.message}",
-                error.remedy or "mend that, and run it again",
+                f"how an interrupted step ended ({record.step.kind} {record.step.subject}) "
+                f"cannot be determined: {error.message}",
+                error.remedy or "remedy that, then run it again",
             ) from error
         if record.status == "undoing":
             journal.finished(
                 record.id,
                 "undone" if effect == "none" else _STATUS_OF_EFFECT[effect],
-                note="taking it back was interrupted",
+                note="reverting it was interrupted",
             )
         else:
             notes = {"all": "interrupted, but complete", "part": "interrupted half way"}
@@ -149,9 +149,9 @@ def _execute(context: Context, step_id: int, step: Step) -> Outcome:
     _begin(context, step_id, step, "running")
     started = context.clock.monotonic()
     try:
-        outcome = actions.take(context, step_id, step, is_undo=False)
+        outcome = actions.execute(context, step_id, step, is_undo=False)
     except HALF_WAY:
-        raise  # it stays open: what is left to do is seen when it is taken up again
+        raise  # it stays open: the run that resumes it sees what is left to do
     except BaseException as error:
         effect = _effect_after(context, step_id, step, error)
         seconds = context.clock.monotonic() - started
@@ -190,7 +190,7 @@ def _revert(context: Context, record: StepRecord, step: Step) -> Outcome:
     _begin(context, record.id, step, "undoing")
     started = context.clock.monotonic()
     try:
-        outcome = actions.take(context, record.id, step, is_undo=True)
+        outcome = actions.execute(context, record.id, step, is_undo=True)
     except HALF_WAY:
         raise
     except BaseException as error:
@@ -212,7 +212,7 @@ def _revert(context: Context, record: StepRecord, step: Step) -> Outcome:
 
 
 def _still_in_effect(context: Context, record: StepRecord) -> StepStatus:
-    """What a step is that could not be taken back: a later --undo tries it again."""
+    """The status of a step that could not be reverted: a later --undo tries it again."""
     try:
         is_whole = looks.effect(context, record.step, record.facts) == "all"
     except PgstowError:
@@ -221,7 +221,7 @@ def _still_in_effect(context: Context, record: StepRecord) -> StepStatus:
 
 
 def _nothing_to_revert(context: Context, step: Step) -> str:
-    """Why there is nothing to take back: what it was about is gone, or was changed by others."""
+    """Why there is nothing to revert: its object is gone, or somebody else changed it."""
     if step.kind == "drop tablespace":
         return looks.elsewhere(context, step)
     if step.kind not in _MOVES:
@@ -235,7 +235,7 @@ def _nothing_to_revert(context: Context, step: Step) -> str:
 
 
 def _begin(context: Context, step_id: int, step: Step, status: StepStatus) -> None:
-    """Write down that a step begins, and in which session, should nobody be left to end it."""
+    """Record that a step begins, and in which session: a killed run leaves that one behind."""
     actions.prepare(context, step_id, step, is_undo=status == "undoing")
     backend = context.server.backend(step.database)
     context.journal.remember(step_id, {"backend": backend})
@@ -245,9 +245,9 @@ def _begin(context: Context, step_id: int, step: Step, status: StepStatus) -> No
 def _effect_after(
     context: Context, step_id: int, step: Step, error: BaseException
 ) -> looks.Effect | None:
-    """Look at the world after an error, once the server answers again; None: nobody could look."""
+    """How far a step got, once the server answers after an error; None: it cannot be seen."""
     clock = context.clock
-    deadline = clock.monotonic() + _LOOK_PATIENCE_S
+    deadline = clock.monotonic() + _LOOK_TIMEOUT_S
     record = context.journal.step(step_id)
     while True:
         try:

@@ -16,8 +16,10 @@ class Sessions:
     def __init__(self, dsn: str, state: ServerState) -> None:
         self._dsn = dsn
         # Advisory locks are per database, so that everyone must take it in the same one.
-        home = "postgres" if "postgres" in state.databases else min(state.databases, default=None)
-        self._home = home
+        maintenance_database = (
+            "postgres" if "postgres" in state.databases else min(state.databases, default=None)
+        )
+        self._maintenance_database = maintenance_database
         self._lock: Connection | None = None
         self._open: dict[tuple[str, str | None], Connection] = {}
 
@@ -37,7 +39,7 @@ class Sessions:
         if self._lock is not None:
             with contextlib.suppress(Exception):
                 self._lock.close()
-        session = connect(self._dsn, self._home, purpose="apply")
+        session = connect(self._dsn, self._maintenance_database, purpose="apply")
         self._lock = session
         changes.prepare_session(session, lock_timeout_s=_WATCH_LOCK_TIMEOUT_S)
         holder = changes.try_lock(session)
@@ -86,7 +88,7 @@ class Sessions:
         self._lock = None
 
     def _session(self, role: str, database: str | None) -> Connection:
-        name = database or self._home
+        name = database or self._maintenance_database
         found = self._open.get((role, name))
         if found is None or found.closed:
             found = connect(self._dsn, name, purpose="apply")

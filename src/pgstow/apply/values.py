@@ -1,4 +1,4 @@
-"""What apply is told, what it tells while it works, and what it gives back."""
+"""The options of apply, what it reports while it runs, and its result."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,11 @@ from pgstow.workspace.journal import StepStatus
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How patient and how free apply is.
+    """How long apply waits for locks, and what it may do.
 
-    ``lock_timeout_s`` is how long one attempt may queue for a lock that blocks others (they queue
-    behind it), ``lock_wait_s`` how long to go on attempting. ``plain_directories`` takes a volume's
-    mount as a mere directory, where no volume is meant to be mounted.
+    ``lock_timeout_s`` is how long one attempt may wait for a lock (others queue behind it),
+    ``lock_wait_s`` how long attempts go on in all. ``restart``: the server may be restarted.
+    ``plain_directories``: volumes' mounts may be plain directories, with nothing mounted on them.
     """
 
     lock_timeout_s: float = 0.5
@@ -46,21 +46,21 @@ class Result:
 
     @property
     def skipped(self) -> tuple[Outcome, ...]:
-        """The steps that were not taken, each with its reason."""
+        """The steps that were not executed; their notes say why."""
         return tuple(outcome for outcome in self.outcomes if outcome.status == "skipped")
 
 
 class Observer:
-    """Who watches; this one sees nothing."""
+    """Callbacks for progress; these do nothing."""
 
     def step_started(self, position: int, total: int, step: Step) -> None:
         """Step ``position`` of ``total`` (from 1) begins."""
 
     def advanced(self, done_bytes: float, total_bytes: float) -> None:
-        """The present step has got so far."""
+        """The current step has done so many bytes."""
 
     def waiting(self, text: str) -> None:
-        """The present step waits, and for what; empty: no longer."""
+        """What the current step waits for; empty: it waits no longer."""
 
     def step_finished(self, outcome: Outcome) -> None:
-        """The present step has ended."""
+        """The current step has ended."""

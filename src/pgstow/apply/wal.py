@@ -1,10 +1,9 @@
-"""Move pg_wal to another directory, or say why not, and what was put back where it failed.
+"""Move pg_wal to another directory; an error says what was put back.
 
-The phases and the way back are :mod:`pgstow.apply.wal_phases`; what a kill left is taken up by
+The phases and the way back are :mod:`pgstow.apply.wal_phases`; what a kill left is resumed by
 :mod:`pgstow.apply.wal_recovery`.
 """
 
-import fcntl
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from pgstow.apply.context import Context
 from pgstow.apply.values import Observer, Outcome
 from pgstow.apply.wal_phases import STARTING, STOPPED, Hook, Move, Moving
-from pgstow.host import directories
+from pgstow.host import directories, locks
 from pgstow.model import HostError, PgstowError, ServerState, Step, UserError
 from pgstow.workspace.journal import MADE
 
@@ -57,7 +56,7 @@ def is_there(data_directory: str, step: Step) -> bool:
     """Whether pg_wal is where the step is to bring it."""
     target = Path(step.argument("to"))
     real = os.path.realpath(f"{data_directory}/pg_wal")
-    # The target itself may be the link, which leads away from where the files are wanted.
+    # The target itself may be the link, which leads away from where the files are to be.
     return real == os.path.join(os.path.realpath(target.parent), target.name)  # noqa: PTH118
 
 
@@ -68,15 +67,15 @@ def forget(context: Context, step_id: int) -> None:
 
 def way_back(context: Context, step: Step) -> tuple[tuple[str, str], ...]:
     """The arguments that bring pg_wal back, to a volume that is mounted then as it is now."""
-    home = step.argument("from")
-    mount = directories.mount_point(home)
+    origin = step.argument("from")
+    mount = directories.mount_point(origin)
     if mount == directories.mount_point(context.state.data_directory):
         mount = ""  # without it there would be no server
-    return (("from", step.argument("to")), ("to", home), ("mount", mount))
+    return (("from", step.argument("to")), ("to", origin), ("mount", mount))
 
 
 def move(context: Context, step_id: int, step: Step, hook: Hook = lambda _: None) -> Outcome:
-    """Move pg_wal, or say what is missing: the user's leave to restart."""
+    """Move pg_wal; skipped where the user has not allowed a restart."""
     state, world = context.state, context.world
     if not context.options.restart:
         return Outcome(step, "skipped", note="needs a restart; run again with --restart")
@@ -99,7 +98,7 @@ def move(context: Context, step_id: int, step: Step, hook: Hook = lambda _: None
 
 
 def kept(left: tuple[str, ...]) -> str:
-    """What was found that is not pgstow's."""
+    """Names of files that are not pgstow's and were left."""
     more = f" and {len(left) - 3} more" if len(left) > 3 else ""
     return f"not pgstow's, and left: {', '.join(left[:3])}{more}" if left else ""
 
@@ -107,12 +106,12 @@ def kept(left: tuple[str, ...]) -> str:
 def put_back(moving: Moving, error: BaseException) -> None:
     """After a failure or Ctrl-C: as before, where that is still possible, and the error says so.
 
-    Else the move stays open, to be resumed: that is said by raising.
+    Else the move stays open, to be resumed: an exception says so.
     """
     failure: BaseException | None = None
     try:
         if not moving.must_go_on():
-            say(error, _as_before(moving, moving.abandon()))
+            add_outcome(error, _as_before(moving, moving.abandon()))
             return
         found = f"the server has been started on {moving.move.target}, and the old pg_wal is to "
         found += f"go; {_server_is(moving)}"
@@ -124,7 +123,7 @@ def put_back(moving: Moving, error: BaseException) -> None:
             raise BrokenMoveError(f"{one_line(error)}; {found}") from one
     if not isinstance(error, PgstowError):
         raise InterruptedMove(found) from error
-    remedy = "run apply again when that is mended" if failure else "run apply --restart to go on"
+    remedy = "remedy that, then run apply again" if failure else "run apply --restart to go on"
     raise UnfinishedError(f"{error.message}; {found}", remedy) from error
 
 
@@ -137,14 +136,14 @@ def _as_before(moving: Moving, left: tuple[str, ...]) -> str:
 
 
 def where_it_is(moving: Moving) -> str:
-    """Where the old pg_wal is when putting it back failed, and whether the server runs."""
+    """Where the old pg_wal is after putting it back failed, and whether the server runs."""
     is_aside = os.path.lexists(moving.move.aside)
-    place = moving.old() if is_aside else Path(moving.move.source)
-    return f"the old pg_wal is untouched, in {place}; {_server_is(moving)}"
+    path = moving.old() if is_aside else Path(moving.move.source)
+    return f"the old pg_wal is untouched, in {path}; {_server_is(moving)}"
 
 
 def _server_is(moving: Moving) -> str:
-    """Whether the server runs, for somebody who has to see to it."""
+    """Whether the server runs, as text for the user."""
     if not moving.is_server_up():
         return "the server is down"
     if moving.postmasters.is_stopping(moving.move.server.data_directory):
@@ -162,8 +161,8 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def say(error: BaseException, more: str) -> None:
-    """Add to an error what was done about it."""
+def add_outcome(error: BaseException, more: str) -> None:
+    """Add to an error what was done after it."""
     match error:
         case PgstowError():
             error.message = f"{error.message}; {more}"
@@ -174,7 +173,7 @@ def say(error: BaseException, more: str) -> None:
 
 
 def _prepare(context: Context, step: Step) -> Move:
-    data, config = context.server.places()
+    data, config = context.server.server_paths()
     link = f"{data.rstrip('/')}/pg_wal"
     mount = dict(step.arguments).get("mount")
     if mount and not context.options.plain_directories:
@@ -220,12 +219,10 @@ def only_one(data_directory: str) -> Iterator[None]:
     """A lock that the kernel drops with the process; the server's own is gone while it is down."""
     descriptor = os.open(data_directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not locks.try_exclusive(descriptor):
             raise UserError(
                 "another apply is moving this server's pg_wal", "wait until it has finished"
-            ) from None
+            )
         yield
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
 """The phases of a move of pg_wal, each of which can be run again, and the way back.
 
-How far a move came is told from the files themselves. Until the server has been started on the
+How far a move got is read from the files themselves. Until the server has been started on the
 new directory the old one is whole and the move can be given up; from then on it can only be
 completed. Nothing is removed but what the copy's own list says that it wrote, or copied.
 """
@@ -71,7 +71,7 @@ class Move:
         server = dict(plain["server"])
         for name in ("options", "cgroups", "unit"):
             server[name] = tuple(server[name])
-        # An older version wrote neither: without a list nothing of its copy can be told to be ours.
+        # An older version wrote neither: without a list none of its copy is known to be ours.
         known = {"token": "", "made": ()} | plain
         return cls(**(known | {"server": Postmaster(**server), "made": tuple(known["made"])}))
 
@@ -96,7 +96,7 @@ class Moving:
     def first_copy(self, advanced: Callable[[int], None], *, unchanged_before: float = 0.0) -> None:
         """Copy while the server runs, so that it is down only for what changes meanwhile.
 
-        ``unchanged_before`` is for one that is taken up again: see :class:`Copy`.
+        ``unchanged_before`` is for a resumed copy: see :class:`Copy`.
         """
         staging, data = str(self.move.staging), self.move.server.data_directory
         directories.make_directory(staging, data, self.disk)
@@ -164,7 +164,7 @@ class Moving:
     def ran_on_copy(self) -> bool:
         """Whether the server has been started on the copy, by whomever: then only it is good.
 
-        Told from the files, since any start writes to the WAL: the copies have the times of what
+        Read from the files, since any start writes to the WAL: the copies have the times of what
         they were copied from. While they are looked at, somebody may start it.
         """
         if not self.is_switched():

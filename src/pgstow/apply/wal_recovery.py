@@ -1,4 +1,4 @@
-"""Take up moves of pg_wal that were killed: finish them, or give them up."""
+"""Resume moves of pg_wal that were killed: finish them, or give them up."""
 
 import os
 import time
@@ -6,7 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from pgstow.apply.values import Observer, Options
-from pgstow.apply.wal import WAL, check_space, kept, only_one, progress, put_back, say, where_it_is
+from pgstow.apply.wal import (
+    WAL,
+    add_outcome,
+    check_space,
+    kept,
+    only_one,
+    progress,
+    put_back,
+    where_it_is,
+)
 from pgstow.apply.wal_phases import Move, Moving
 from pgstow.apply.world import Clock, Postmasters
 from pgstow.host import postmaster
@@ -24,14 +33,14 @@ def recover(
     clock: Clock = time,
     checkpoint: Callable[[str], None] = lambda _: None,
 ) -> tuple[str, ...]:
-    """Finish, or give up, moves of pg_wal that were killed; says what was done.
+    """Finish or give up moves of pg_wal that were killed; returns what was done.
 
     To be called before connecting: the server may be down. A move goes on where the restart is
     allowed (``options.restart``) or the server was started on the new directory already; else
     everything is put back as it was. ``checkpoint`` makes one, if it can, on the server of that
     identifier, so that its stop is short.
     """
-    said = []
+    messages = []
     options, observer = options or Options(), observer or Observer()
     for known in journal.unfinished_wal_moves():
         if known.facts.get(WAL) is None:
@@ -43,18 +52,18 @@ def recover(
         with only_one(data_directory):
             record = journal.step(known.id)
             if record.status not in OPEN:
-                continue  # another apply has settled it meanwhile
+                continue  # another apply has reconciled it meanwhile
             moving = Moving(prepared, disk or Disk(), postmasters, journal, record.id)
             observer.step_started(1, 1, record.step)
             resumed = _ResumedMove(record, moving, options, observer, clock, checkpoint)
-            said.append(resumed.settle())
-            observer.waiting(said[-1])
-    return tuple(said)
+            messages.append(resumed.reconcile())
+            observer.waiting(messages[-1])
+    return tuple(messages)
 
 
 @dataclass(frozen=True, slots=True)
 class _ResumedMove:
-    """One move that was killed, and what there is to settle it with."""
+    """One move that was killed, and what is needed to reconcile it."""
 
     record: StepRecord
     moving: Moving
@@ -63,31 +72,31 @@ class _ResumedMove:
     clock: Clock
     checkpoint: Callable[[str], None]
 
-    def settle(self) -> str:
-        """Finish it or give it up; says which."""
+    def reconcile(self) -> str:
+        """Finish it or give it up; returns which, as text."""
         target = self.moving.move.target
         unmounted = self._unmounted()
         if self.moving.must_go_on() or (self.options.restart and not unmounted):
             left = self._complete()
-            said = f"completed the interrupted move of pg_wal to {target}"
+            message = f"completed the interrupted move of pg_wal to {target}"
         else:
             is_copy_seen = os.path.lexists(self.moving.move.staging)
             left = self._abandon()
             self.moving.journal.finished(self.record.id, self._was, note=kept(left) or "given up")
-            said = f"gave up the interrupted move of pg_wal to {target}; it is in "
-            said += f"{self.moving.move.source} as before"
+            message = f"gave up the interrupted move of pg_wal to {target}; it is in "
+            message += f"{self.moving.move.source} as before"
             if unmounted:
-                said += f"; {unmounted} is not mounted"
+                message += f"; {unmounted} is not mounted"
             if unmounted and not is_copy_seen:
-                said += ", and what was copied to it is still on it"
-        return f"{said} ({kept(left)})" if left else said
+                message += ", and what was copied to it is still on it"
+        return f"{message} ({kept(left)})" if left else message
 
     def _abandon(self) -> tuple[str, ...]:
-        """Put everything back; an error says how far that came."""
+        """Put everything back; an error says how far that got."""
         try:
             return self.moving.abandon()
         except BaseException as error:
-            say(error, where_it_is(self.moving))
+            add_outcome(error, where_it_is(self.moving))
             raise
 
     @property

@@ -1,6 +1,6 @@
-"""What apply needs of the world: a server, its machine's disk, its postmaster, a clock.
+"""What apply uses outside itself: a server, its machine's disk, its postmaster, a clock.
 
-Each is a protocol, so that every effect can be made to fail, to be lost or to be the last one.
+Each is a protocol, so that tests can make any effect fail, get lost or be the last one.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,10 @@ class Postmasters(Protocol):
         """The server's process."""
 
     def is_stopping(self, data_directory: str) -> bool:
-        """Whether a server that runs has been told to stop."""
+        """Whether a running server is shutting down."""
 
     def system_identifier(self, data_directory: str) -> str | None:
-        """Whose data directory it is, server up or down."""
+        """The system identifier of the cluster in it; the server may be down."""
 
     def stop(self, postmaster: Postmaster) -> None:
         """Stop it and wait until it is gone."""
@@ -50,12 +50,12 @@ class Postmasters(Protocol):
 
 
 class Looks(Protocol):
-    """What is asked of a server; nothing of it changes anything."""
+    """What is read from a server; nothing here changes anything."""
 
     def check(self) -> None:
         """Make sure, on the server, that the lock is still held."""
 
-    def places(self) -> tuple[str, str]:
+    def server_paths(self) -> tuple[str, str]:
         """The data directory and the configuration file."""
 
     def has_database(self, name: str) -> bool:
@@ -70,14 +70,14 @@ class Looks(Protocol):
     def leftovers(self, rebuild: Rebuild) -> tuple[tuple[str, str], ...] | None:
         """Invalid indexes, by schema and name, that a rebuild left behind.
 
-        None while someone builds an index on the table: then nobody can tell.
+        None while someone builds an index on the table: then it cannot be known.
         """
 
     def lock_holders(self, database: str, relation_oid: int) -> tuple[Session, ...]:
         """Others that hold a lock on a relation."""
 
     def blockers(self, database: str) -> tuple[Session, ...]:
-        """For whom the database's changing session waits."""
+        """The sessions that the database's changing session waits for."""
 
     def autovacuum_yields_after_s(self, database: str) -> float:
         """How long the changing session must wait for a lock for autovacuum to make way."""
@@ -98,7 +98,7 @@ class Looks(Protocol):
         """Whether every role may create in a tablespace."""
 
     def setting(self, name: str) -> SettingFacts | None:
-        """A setting, and what ALTER SYSTEM made of it."""
+        """A setting, and what ALTER SYSTEM wrote for it."""
 
     def may_reload(self) -> bool:
         """Whether the role may reload the configuration."""
@@ -110,7 +110,7 @@ class Looks(Protocol):
         """The changing session's process, and when it began."""
 
     def is_backend_there(self, identity: tuple[int, str]) -> bool:
-        """Whether that very process still exists."""
+        """Whether that process still exists."""
 
 
 class Server(Looks, Protocol):
@@ -120,16 +120,16 @@ class Server(Looks, Protocol):
         """Take the lock that keeps a second apply out; refuse a standby."""
 
     def close(self) -> None:
-        """End the sessions; the lock is given back."""
+        """End the sessions, which releases the lock."""
 
     def end_backend(self, identity: tuple[int, str]) -> None:
-        """Terminate that very session, of ours, whose client is gone."""
+        """Terminate that session of ours, whose client is gone."""
 
     def create_tablespace(self, name: str, location: str, options: dict[str, str]) -> None:
         """CREATE TABLESPACE."""
 
     def alter_tablespace(self, name: str, put: dict[str, str], reset: tuple[str, ...]) -> None:
-        """ALTER TABLESPACE … SET and RESET, both or neither."""
+        """ALTER TABLESPACE … SET and RESET, in one transaction."""
 
     def drop_tablespace(self, name: str) -> None:
         """DROP TABLESPACE."""
@@ -176,7 +176,7 @@ class Server(Looks, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All of it."""
+    """All of these."""
 
     server: Server
     disk: Disk

@@ -1,4 +1,4 @@
-"""``pgstow apply``: take the steps to a layout, or take the last run's back."""
+"""``pgstow apply``: execute the steps to a layout, or revert the last run's."""
 
 import hashlib
 import signal
@@ -28,7 +28,7 @@ _PLAIN_HELP = "Take the volumes' mounts as plain directories, on which nothing i
 @app.command()
 def apply(
     layout: Annotated[
-        Path | None, typer.Argument(metavar="LAYOUT", help="The wanted layout (TOML).")
+        Path | None, typer.Argument(metavar="LAYOUT", help="The target layout (TOML).")
     ] = None,
     dsn: Dsn = "",
     dry_run: DryRun = False,
@@ -75,19 +75,19 @@ def apply(
             _apply(store, layout, dsn, options, prune=prune, yes=yes, dry_run=dry_run, json=json)
 
 
-def layout_digest(wanted: "Layout") -> str:
-    """What says that two runs want the same; journals have it, and a later pgstow compares it.
+def layout_digest(target_layout: "Layout") -> str:
+    """A digest of the target layout, by which a run is resumed. Journals keep it across versions.
 
-    It is of what the layout's file says, so neither how a number was written nor a field that was
-    added since and is as it was before makes another of it.
+    It is of what the layout's file says: how a number is written does not change it, nor does a
+    field that a later version adds, as long as it has its default.
     """
     import tomllib
     from json import dumps
 
     from pgstow.layout_file import format_layout
 
-    said = dumps(tomllib.loads(format_layout(wanted)), sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+    canonical = dumps(tomllib.loads(format_layout(target_layout)), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def _apply(
@@ -107,22 +107,22 @@ def _apply(
     from pgstow.layout_file import read_layout
     from pgstow.postgres import read_state
 
-    wanted = read_layout(path)
-    found = between(read_state(dsn), wanted, store, prune=prune)
+    target_layout = read_layout(path)
+    found = between(read_state(dsn), target_layout, store, prune=prune)
     print_warnings(found.warnings)
-    _say_resumed(store, found.state, layout_digest(wanted))
+    _say_resumed(store, found.state, layout_digest(target_layout))
     agreed = _agreed(found.steps, found.warnings, yes=yes, dry_run=dry_run, json=json)
     has_open_steps = not (
         found.steps or dry_run or store.journal.is_reconciled(found.state.system_identifier)
     )
     if not agreed and not has_open_steps:
         return
-    remember_layout(store, wanted)
+    remember_layout(store, target_layout)
     with _interruptible(f"pgstow apply {path}"), _bars() as observer:
         result = apply.run(
             found.steps,
             state=found.state,
-            layout=layout_digest(wanted),
+            layout=layout_digest(target_layout),
             dsn=dsn,
             journal=store.journal,
             options=options,
@@ -143,7 +143,7 @@ def _undo(
     server = state.system_identifier
     last = store.journal.last_undoable(server)
     if last is None and not (dry_run or store.journal.is_reconciled(server)):
-        last = store.journal.last_run(server)  # nothing to take back, but leftovers to look for
+        last = store.journal.last_run(server)  # nothing to revert, but there may be leftovers
     if last is None:
         if json:
             print_json({"run": None, "outcomes": [], "warnings": []})
@@ -174,7 +174,7 @@ def _undo(
 def _recover(store: "Store", dsn: str, options: "Options", layout: Path | None) -> None:
     """A move of pg_wal that was killed may have left the server down: see to that first.
 
-    Without a layout it is to be taken back.
+    Without a layout it is to be reverted.
     """
     from dataclasses import replace
     from functools import partial
@@ -190,8 +190,8 @@ def _recover(store: "Store", dsn: str, options: "Options", layout: Path | None) 
             observer=observer,
             checkpoint=partial(apply.checkpoint, dsn),
         )
-    for said in done:
-        error_console().print(shown(said), markup=False)
+    for message in done:
+        error_console().print(shown(message), markup=False)
 
 
 def _say_resumed(store: "Store", state: "ServerState", digest: str) -> None:
@@ -216,7 +216,7 @@ def _agreed(
     dry_run: bool,
     json: bool,
 ) -> bool:
-    """Show the steps; whether they are to be taken."""
+    """Show the steps; whether they are to be executed."""
     from pgstow.cli.output import confirm, print_json
 
     if json and (dry_run or not steps):
@@ -237,7 +237,7 @@ def _report(result: "Result", *, json: bool) -> None:
         print_warnings(result.warnings)
         target = console()
         count = len(result.outcomes) - len(result.failed) - len(result.skipped)
-        target.print(f"{count} of {len(result.outcomes)} step(s) taken.")
+        target.print(f"{count} of {len(result.outcomes)} step(s) executed.")
         for outcome in (*result.skipped, *result.failed):
             text = f"{outcome.status}: {outcome.step.kind} {outcome.step.subject}: {outcome.note}"
             target.print(shown(text), markup=False, soft_wrap=True)

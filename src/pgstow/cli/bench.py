@@ -133,14 +133,14 @@ def experiment_of(
     from pgstow.experiment_file import read_experiment, select
 
     experiment = read_experiment(name, profile)
-    wanted: dict[str, list[str]] = {}
+    selected: dict[str, list[str]] = {}
     for one in only or ():
         factor, equals, levels = one.partition("=")
         if not equals or not levels:
             raise UserError(f"--only {one!r} is not FACTOR=LEVEL,…", "write --only stripes=1,4")
-        wanted[factor] = levels.split(",")
-    if wanted:
-        experiment = select(experiment, wanted)
+        selected[factor] = levels.split(",")
+    if selected:
+        experiment = select(experiment, selected)
     return experiment if blocks is None else replace(experiment, blocks=blocks)
 
 
@@ -177,13 +177,13 @@ def _target(
             remedy = "name each volume's: --directory data=/mnt/data"
             raise UserError(f"experiment {experiment.name} runs on mounted directories", remedy)
         return EmulatedTarget(make_volumes=bench_volumes.make)
-    places = []
+    directories = []
     for one in directory:
         volume, equals, path = one.partition("=")
         if not equals or not path:
             raise UserError(f"--directory {one!r} is not VOLUME=PATH", "write data=/mnt/data")
-        places.append((volume, Path(path)))
-    return DirectoryTarget(directories=tuple(places))
+        directories.append((volume, Path(path)))
+    return DirectoryTarget(directories=tuple(directories))
 
 
 def server_target(experiment: "Experiment", secret: list[str] | None) -> "ServerTarget":
@@ -214,46 +214,46 @@ def tools_of(name: str) -> "Tools":
     return Tools(generator, Recorder, find_experiment(name).absolute().parent)
 
 
-def run_to_end(wish: RunGoal) -> None:
-    """Run or go on with a run until it is done and as precise as wished, then print it."""
+def run_to_end(goal: RunGoal) -> None:
+    """Run or go on with a run until it is done and as precise as its target, then print it."""
     from pgstow.cli.bench_show import print_run
     from pgstow.workspace import Workspace
 
-    with Workspace.open(wish.workspace) as store:
-        number = open_run(store, wish)
+    with Workspace.open(goal.workspace) as store:
+        number = open_run(store, goal)
         experiment = store.runs.experiment(number)
-        if wish.half_width is not None and experiment.blocks < _FEWEST_BLOCKS:
+        if goal.half_width is not None and experiment.blocks < _FEWEST_BLOCKS:
             experiment = store.runs.widen(number, _FEWEST_BLOCKS)
         while True:
-            _run_blocks(store, number, experiment, wish)
+            _run_blocks(store, number, experiment, goal)
             trials = store.runs.trials(number)
-            wanted = blocks_needed(experiment, trials, wish.half_width)
-            if wanted <= experiment.blocks:
+            needed = blocks_needed(experiment, trials, goal.half_width)
+            if needed <= experiment.blocks:
                 break
-            experiment = store.runs.widen(number, wanted)
-    print_run(number, experiment, trials, json=wish.json)
+            experiment = store.runs.widen(number, needed)
+    print_run(number, experiment, trials, json=goal.json)
 
 
-def open_run(store: "Workspace", wish: RunGoal) -> int:
+def open_run(store: "Workspace", goal: RunGoal) -> int:
     """The unfinished run of the same experiment, or one with fewer blocks; else a new one."""
     from pgstow.cli import output
 
-    number = None if wish.fresh else store.runs.latest(wish.experiment)
+    number = None if goal.fresh else store.runs.latest(goal.experiment)
     if number is None:
-        return store.runs.begin(wish.experiment)
+        return store.runs.begin(goal.experiment)
     present = store.runs.experiment(number)
     done = len(store.runs.done(number))
-    more = wish.half_width is not None or wish.experiment.blocks > present.blocks
+    more = goal.half_width is not None or goal.experiment.blocks > present.blocks
     if done >= present.blocks * len(present.treatments) and not more:
-        return store.runs.begin(wish.experiment)
+        return store.runs.begin(goal.experiment)
     output.error_console().print(
         f"going on with run {number}, which has {done} trials; --fresh begins anew", markup=False
     )
-    store.runs.widen(number, wish.experiment.blocks)
+    store.runs.widen(number, goal.experiment.blocks)
     return number
 
 
-def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish: RunGoal) -> None:
+def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", goal: RunGoal) -> None:
     from pgstow.experiment.run import run as run_matrix
 
     done = store.runs.trials(number)
@@ -266,12 +266,12 @@ def _run_blocks(store: "Workspace", number: int, experiment: "Experiment", wish:
     with _progress(experiment) as progress:
         run_matrix(
             experiment,
-            wish.target,
-            wish.tools,
+            goal.target,
+            goal.tools,
             on_trial=keep,
             done=done,
             progress=progress,
-            repeats=wish.repeats,
+            repeats=goal.repeats,
         )
 
 
@@ -280,7 +280,7 @@ class _TrialLines:
     """A line for each trial that ended, where no terminal shows a bar; written at once."""
 
     ended: int
-    wanted: int
+    planned: int
 
     def __call__(self, trial: "Trial") -> None:
         from pgstow.cli import output
@@ -293,7 +293,7 @@ class _TrialLines:
         p99 = "" if trial.outcome.p99_ms is None else f", p99 {trial.outcome.p99_ms:.3g} ms"
         codes = "".join(f"; {warning.code}" for warning in trial.warnings)
         console.print(
-            f"trial {self.ended} of {self.wanted}: block {trial.block + 1}, {levels}: "
+            f"trial {self.ended} of {self.planned}: block {trial.block + 1}, {levels}: "
             f"{trial.outcome.tps:,.4g} TPS{p99}{codes}",
             markup=False,
             highlight=False,
@@ -322,7 +322,7 @@ def blocks_needed(
     if needed > _MOST_BLOCKS:
         output.error_console().print(
             f"±{half_width:.1%} would take more than {_MOST_BLOCKS} blocks; stopped at"
-            f" {experiment.blocks}: make the trials longer, or wish less",
+            f" {experiment.blocks}: make the trials longer, or ask for a wider interval",
             markup=False,
             soft_wrap=True,
         )

@@ -19,19 +19,19 @@ def clear(*, dry_run: options.DryRun = False, json: options.Json = False) -> Non
 
     store = BaseStore(default_cache_directory())
     found = store.clear(dry_run=dry_run)
-    strangers = [str(path) for path in store.strangers()]
+    unmanaged = [str(path) for path in store.unmanaged_directories()]
     freed_bytes = sum(one.size_bytes for one in found if not one.in_use)
     if json:
         answer = {"directory": str(store.directory), "is_dry_run": dry_run, "bases": found}
-        output.print_json({**answer, "freed_bytes": freed_bytes, "strangers": strangers})
+        output.print_json({**answer, "freed_bytes": freed_bytes, "strangers": unmanaged})
         return
     console = output.console()
     verb = "would remove" if dry_run else "removed"
     for one in found:
-        said = "in use, stays" if one.in_use else verb
-        line = f"{said}: {one.name}, {format_size(one.size_bytes)}, {one.directory}"
+        action = "in use, stays" if one.in_use else verb
+        line = f"{action}: {one.name}, {format_size(one.size_bytes)}, {one.directory}"
         console.print(shown(line), markup=False, soft_wrap=True)
-    for name in strangers:
+    for name in unmanaged:
         console.print(shown(f"not pgstow's, stays: {name}"), markup=False, soft_wrap=True)
     total = f"{verb} {format_size(freed_bytes)} in {store.directory}" if found else ""
     text = total or f"no loaded data are kept in {store.directory}"

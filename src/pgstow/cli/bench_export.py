@@ -41,15 +41,15 @@ def export(
     from pgstow.report import exports
     from pgstow.workspace import Workspace
 
-    wanted = form or (out.suffix.removeprefix(".") if out is not None else "") or "csv"
-    if wanted not in _FORMATS:
-        raise UserError(f"--format {wanted!r} is not known", f"use {', '.join(_FORMATS)}")
+    requested = form or (out.suffix.removeprefix(".") if out is not None else "") or "csv"
+    if requested not in _FORMATS:
+        raise UserError(f"--format {requested!r} is not known", f"use {', '.join(_FORMATS)}")
     with Workspace.open(workspace, create=False) as store:
         number = find_run(store, run)
         experiment, trials = store.runs.experiment(number), store.runs.trials(number)
-    if wanted == "csv":
+    if requested == "csv":
         text = exports.trials_csv(experiment, trials)
-    elif wanted == "json":
+    elif requested == "json":
         text = exports.trials_json(experiment, trials)
     else:
         text = exports.trials_sql(experiment, trials)

@@ -58,15 +58,15 @@ def show(
     print_run(number, experiment, trials, tuple(metric or METRICS), confidence, json=json)
 
 
-def find_run(store: "Workspace", wanted: str | None) -> int:
+def find_run(store: "Workspace", requested: str | None) -> int:
     """The number of a run: that one, the newest of an experiment, or the newest of all."""
     entries = store.runs.list()
-    if wanted is not None and wanted.isdigit():
-        entries = tuple(entry for entry in entries if entry.id == int(wanted))
-    elif wanted is not None:
-        entries = tuple(entry for entry in entries if entry.name == wanted)
+    if requested is not None and requested.isdigit():
+        entries = tuple(entry for entry in entries if entry.id == int(requested))
+    elif requested is not None:
+        entries = tuple(entry for entry in entries if entry.name == requested)
     if not entries:
-        what = f"no run {wanted}" if wanted is not None else "no run of an experiment"
+        what = f"no run {requested}" if requested is not None else "no run of an experiment"
         raise UserError(f"the workspace has {what}", "see pgstow bench list; pgstow bench run NAME")
     return entries[-1].id
 
@@ -119,8 +119,8 @@ def print_run(
 
 def heading(number: int, experiment: "Experiment", trials: "Sequence[Trial]") -> str:
     """What was run on what, in a line."""
-    done, wanted = len(trials), experiment.blocks * len(experiment.treatments)
-    of = f"{done} trials" if done >= wanted else f"{done} of {wanted} trials"
+    done, planned = len(trials), experiment.blocks * len(experiment.treatments)
+    of = f"{done} trials" if done >= planned else f"{done} of {planned} trials"
     parts = [f"run {number}: {experiment.title}", experiment.profile, of, experiment.target]
     if trials:
         build = trials[0].build
@@ -150,8 +150,8 @@ def verdict_line(one: "Comparison", factors: Sequence[str]) -> str:
 def claim_line(one: "ClaimOutcome") -> str:
     """What became of a claim, by its interval, in each third of the trials, and by the strict
     reading."""
-    said = one.claim.direction if one.claim.ratio is None else f"× {one.claim.ratio:.3g}"
-    text = f"published: {one.claim.text} ({said}); measured: × {one.ratio or 0.0:.3g}"
+    claimed = one.claim.direction if one.claim.ratio is None else f"× {one.claim.ratio:.3g}"
+    text = f"published: {one.claim.text} ({claimed}); measured: × {one.ratio or 0.0:.3g}"
     if one.ratio_interval is not None:
         text += f" ({_span(one.ratio_interval)})"
     if one.thirds is not None:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def warnings_of(
     experiment: "Experiment", trials: "Sequence[Trial]", rules: "Catalog"
 ) -> "tuple[Warning, ...]":
-    """The trials' own warnings, those that differ in figures alone once, and the known traps."""
+    """The trials' own warnings, each text once, and those of the validity checks."""
     from pgstow.host import cpu, machine
     from pgstow.verification import experiments as statistics
 
     layouts = [one.layout for one in experiment.treatments if one.layout is not None]
     is_here = bool(trials) and trials[0].build.machine == machine.describe()
-    traps = statistics.traps(
+    found = statistics.validity_checks(
         experiment,
         trials,
         burst_s={
@@ -33,7 +33,7 @@ def warnings_of(
         caps={layout.host: rules.host_cap(layout.host) for layout in layouts},
         memory_bytes=cpu.memory_bytes() if is_here else None,
     )
-    return tuple(dict.fromkeys((*_once(trials), *traps)))
+    return tuple(dict.fromkeys((*_once(trials), *found)))
 
 
 def _once(trials: "Sequence[Trial]") -> "Iterator[Warning]":

@@ -57,14 +57,14 @@ def demo(
     reporter = _Reporter(error_console(), began)
     with _demo(out, scale, clients, float(window), reporter) as run:
         shown = _run(run, reporter)
-        summary = _summary(run.place, shown, time.monotonic() - began)
+        summary = _summary(run.volumes, shown, time.monotonic() - began)
         _write(run, summary)
     for measured in (shown.before, shown.after):
         print_warnings(measured.warnings)
     if json:
         print_json(summary)
         return
-    for line in _closing(summary, out, run.place):
+    for line in _closing(summary, out, run.volumes):
         console().print(line, markup=False, soft_wrap=True)
 
 
@@ -87,12 +87,12 @@ def _say(out: Path, scale: int, clients: int, window: int, *, json: bool) -> Non
 
 @dataclass
 class _Reporter:
-    """Tells each stage with the time since the start."""
+    """Reports each stage with the time since the start."""
 
     target: "Console"
     began: float
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """One line."""
         self.target.print(
             f"[{time.monotonic() - self.began:4.0f} s] {text}", markup=False, soft_wrap=True
@@ -127,19 +127,19 @@ def _demo(
     """Volumes, server, memory limit and workspace of one demo, all removed but the workspace."""
     from pgstow import catalog
     from pgstow.cli.demo_loop import Demo, memory_limit
-    from pgstow.cli.demo_place import place
+    from pgstow.cli.demo_place import demo_volumes
     from pgstow.cli.workspace import open_workspace
     from pgstow.host.server import EmbeddedServer, require_embedded, unprivileged_user
 
     require_embedded()
     rules, user = catalog.load(), unprivileged_user()
     with contextlib.ExitStack() as stack:
-        volumes = stack.enter_context(place(rules, user))
+        volumes = stack.enter_context(demo_volumes(rules, user))
         if volumes.reason is not None:
-            reporter.say(
+            reporter.report(
                 f"No emulated volumes: {volumes.reason}. Plain directories; no gain to show"
             )
-        limit = stack.enter_context(memory_limit(reporter.say))
+        limit = stack.enter_context(memory_limit(reporter.report))
         store = stack.enter_context(open_workspace(out / "pgstow.db", create=True))
         layout = volumes.placed(_single_volume())
         volumes.up(layout)
@@ -156,7 +156,7 @@ def _demo(
             clients,
             window_s,
             layout,
-            reporter.say,
+            reporter.report,
             reporter.began,
         )
 
@@ -181,7 +181,7 @@ def _warn_of_other_work(reporter: _Reporter) -> None:
     time.sleep(_LISTEN_S)
     busy_cores = (cpu.busy_core_seconds() - busy_s) / (time.monotonic() - began)
     if busy_cores > _QUIET_CORES:
-        reporter.say(
+        reporter.report(
             f"Other work keeps {busy_cores:.1f} cores busy: it will pass for the server's, and the "
             "gain be smaller; run the demo on a quiet machine"
         )
@@ -193,24 +193,26 @@ def _run(run: "Demo", reporter: _Reporter) -> _Shown:
     from pgstow.layout_file import format_layout
 
     _warn_of_other_work(reporter)
-    reporter.say(
+    reporter.report(
         f"Loading the content platform, 1:{run.scale} of its 98 GB, with no limits in force"
     )
     with progress("loading") as update:
         spec = run.load(update)
     (run.out / "before.toml").write_text(format_layout(run.layout))
-    reporter.say(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
+    reporter.report(f"{run.clients} clients on one gp3 volume (3,000 IOPS, 125 MiB/s): observing")
     with run.start_load(spec, "before") as load, progress("observing") as update:
         profile, before = run.look(load, run.layout, update)
-    reporter.say("Planning: the fastest layout for half as much again, commits four times as fast")
+    reporter.report(
+        "Planning: the fastest layout for half as much again, commits four times as fast"
+    )
     plan = run.plan(before, profile)
     (run.out / "planned.toml").write_text(format_layout(plan.layout))
-    reporter.say(f"Planned: {', '.join(_volumes(plan.layout))}")
+    reporter.report(f"Planned: {', '.join(_volumes(plan.layout))}")
     with run.start_load(spec, "after") as load:
-        reporter.say("Applying it while the load runs")
+        reporter.report("Applying it while the load runs")
         run.apply(plan.layout, partial(_watching, reporter))
         window_s = demo_time.last_window_s(run.left_s, run.warm_up_s, run.window_s)
-        reporter.say(f"The same load on the new layout: measuring for {window_s:.0f} s")
+        reporter.report(f"The same load on the new layout: measuring for {window_s:.0f} s")
         with progress("measuring") as update:
             _, after = run.look(load, plan.layout, update, window_s=window_s)
     return _Shown(plan, before, after)
@@ -228,20 +230,20 @@ def _watching(reporter: _Reporter, steps: "Sequence[Step]") -> "Observer":
     class Watching(Observer):
         def step_started(self, position: int, total: int, step: "Step") -> None:
             left = format_time(steps[position - 1 :])
-            reporter.say(f"  step {position}/{total}: {step.kind} {step.subject}; {left} left")
+            reporter.report(f"  step {position}/{total}: {step.kind} {step.subject}; {left} left")
 
     return Watching()
 
 
-def _summary(place: "DemoVolumes", shown: _Shown, seconds: float) -> dict[str, Any]:
+def _summary(volumes: "DemoVolumes", shown: _Shown, seconds: float) -> dict[str, Any]:
     """What summary.json says; the keys are documented in docs/reference/demo-summary.md."""
     from pgstow import verification
 
     predicted = shown.plan.prediction.performance
     found = verification.compare(predicted, shown.after.performance)
     return {
-        "volumes": "emulated" if place.is_emulated else "plain directories",
-        "not_emulated_because": place.reason,
+        "volumes": "emulated" if volumes.is_emulated else "plain directories",
+        "not_emulated_because": volumes.reason,
         "before": _measured(shown.before),
         "after": _measured(shown.after),
         "predicted": _figures(shown.plan.layout, predicted),
@@ -289,7 +291,7 @@ def _write(run: "Demo", summary: dict[str, Any]) -> None:
     write_page(run.out / "report.html", render(document_of(run.store, run.rules, title=title)))
 
 
-def _closing(summary: dict[str, Any], out: Path, place: "DemoVolumes") -> Iterator[str]:
+def _closing(summary: dict[str, Any], out: Path, volumes: "DemoVolumes") -> Iterator[str]:
     """The result in a few lines."""
     yield f"{'':<22}{'before':>12}{'predicted':>12}{'after':>12}"
     rows: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] = (
@@ -309,8 +311,8 @@ def _closing(summary: dict[str, Any], out: Path, place: "DemoVolumes") -> Iterat
     limited = [which for which in ("before", "after") if summary[which]["is_limited_by_emulator"]]
     if limited:
         yield f"Limited by the emulator {' and '.join(limited)}: that says nothing of volumes"
-    elif place.is_emulated:
+    elif volumes.is_emulated:
         yield f"{summary['speedup']:.1f} × the transactions, measured on emulated volumes"
     else:
-        yield f"Plain directories ({place.reason}): these figures show the steps, not a gain"
+        yield f"Plain directories ({volumes.reason}): these figures show the steps, not a gain"
     yield f"{out / 'report.html'}, {out / 'summary.json'}; {summary['seconds']:.0f} s"

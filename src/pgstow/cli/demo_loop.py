@@ -42,14 +42,14 @@ SERVING = {
     "jit": "off",
 }
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass
 class Demo:
-    """One run of the demo. ``say`` is told each stage as it begins."""
+    """One run of the demo. ``report`` is called as each stage begins."""
 
-    place: DemoVolumes
+    volumes: DemoVolumes
     server: "EmbeddedServer"
     store: "Workspace"
     rules: "Catalog"
@@ -59,7 +59,7 @@ class Demo:
     clients: int
     window_s: float
     layout: "Layout"  # the one it starts from
-    say: Say
+    report: Report
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -84,7 +84,7 @@ class Demo:
         from pgstow.experiment.workloads import content_platform
         from pgstow.host.memory_limit import forget_files
 
-        self.place.limits(enabled=False)
+        self.volumes.limits(enabled=False)
         self.server.initialise()
         self._start(content_platform.LOAD_SETTINGS)
         content_platform.create_database(self.server.dsn)
@@ -93,7 +93,7 @@ class Demo:
         forget_files(self.server.data_directory)
         self.server.memory_limit = self.limit
         self._start(SERVING | ({} if self.limit else {"debug_io_direct": "data"}))
-        self.place.limits(enabled=True)
+        self.volumes.limits(enabled=True)
         return content_platform.workload(loaded.extent, clients=self.clients)
 
     def start_load(self, spec: "WorkloadSpec", name: str) -> "RunningPgbench":
@@ -104,7 +104,7 @@ class Demo:
             spec,
             self.dsn,
             duration_s=_LONGEST_S,
-            log_directory=self.place.directory / name,
+            log_directory=self.volumes.directory / name,
             bindir=self.server.bindir,
             survive_restarts=True,
         )
@@ -126,7 +126,7 @@ class Demo:
         from pgstow.model import LatencyMs
 
         time.sleep(self.warm_up_s)
-        limited = self.place.watch()
+        limited = self.volumes.watch()
         began_at = time.time()
         profile = observe.observe(
             self.dsn,
@@ -143,7 +143,7 @@ class Demo:
         outcome = load.outcome(began_at, ended_at)
         # What was observed says more of the layout before (its tablespaces) than what was asked.
         shown = profile.layout if layout == self.layout else layout
-        found = measure(profile, shown, self.rules, self.place.provenance)
+        found = measure(profile, shown, self.rules, self.volumes.provenance)
         latency = LatencyMs(outcome.mean_ms, outcome.p99_ms)
         performance = replace(found.performance, tps=outcome.tps, latency_ms=latency)
         measured = replace(
@@ -181,7 +181,7 @@ class Demo:
             fit = demo_time.bytes_that_fit(steps, within_s)
             if fit is None:
                 break
-            self.say(
+            self.report(
                 f"That would take {format_time(steps)}, and {within_s:.0f} s are left for it: "
                 "planning with less to move"
             )
@@ -202,7 +202,7 @@ class Demo:
         from pgstow.host import processes
         from pgstow.postgres import read_state
 
-        self.place.up(layout)
+        self.volumes.up(layout)
         found = between(read_state(self.dsn), layout, self.store)
         remember_layout(self.store, layout)
         result = apply.run(
@@ -212,7 +212,7 @@ class Demo:
             dsn=self.dsn,
             journal=self.store.journal,
             options=apply.Options(
-                restart=True, plain_directories=not self.place.is_emulated, lock_wait_s=120
+                restart=True, plain_directories=not self.volumes.is_emulated, lock_wait_s=120
             ),
             observer=watching(found.steps),
         )
@@ -220,7 +220,7 @@ class Demo:
             failed = result.failed[0]
             raise PgstowError(f"step {failed.step.kind} {failed.step.subject}: {failed.note}")
         pid = self.server.pid  # another one, where pg_wal was moved
-        self.place.server_runs(processes.identify(pid) if pid else None, self._cgroup)
+        self.volumes.server_runs(processes.identify(pid) if pid else None, self._cgroup)
         return result.outcomes
 
     @property
@@ -229,11 +229,11 @@ class Demo:
 
     def _start(self, settings: dict[str, str]) -> None:
         self.server.start(settings)
-        self.place.server_runs(self.server.process, self._cgroup)
+        self.volumes.server_runs(self.server.process, self._cgroup)
 
 
 @contextmanager
-def memory_limit(say: Say) -> "Iterator[MemoryLimit | None]":
+def memory_limit(report: Report) -> "Iterator[MemoryLimit | None]":
     """A control group so small that the caches hold a fraction of the data; None: not possible."""
     import os
 
@@ -241,7 +241,7 @@ def memory_limit(say: Say) -> "Iterator[MemoryLimit | None]":
 
     found = MemoryLimit.create(f"pgstow-demo-{os.getpid()}", MEMORY_LIMIT_MIB * 1024 * 1024)
     if isinstance(found, str):
-        say(f"No memory limit ({found}): debug_io_direct keeps the page cache out instead")
+        report(f"No memory limit ({found}): debug_io_direct keeps the page cache out instead")
         yield None
         return
     try:

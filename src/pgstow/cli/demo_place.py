@@ -113,8 +113,8 @@ class DemoVolumes:
 
 
 @contextmanager
-def place(rules: "Catalog", owner: str | None) -> Iterator[DemoVolumes]:
-    """A place for one demo's volumes, removed at the end whatever happens."""
+def demo_volumes(rules: "Catalog", owner: str | None) -> Iterator[DemoVolumes]:
+    """Volumes for one demo, removed at the end whatever happens."""
     from pgstow import emulate
 
     missing = emulate.check_requirements(("xfs",))
@@ -143,7 +143,7 @@ def _clear_leftovers() -> None:
         record = {}
     if record.get("process"):
         left = ProcessIdentity(**record["process"])
-        if processes.is_running(left) and not processes.end(left, patience_s=_TIMEOUT_S):
+        if processes.is_running(left) and not processes.end(left, timeout_s=_TIMEOUT_S):
             raise HostError(
                 f"a server of an earlier demo (pid {left.pid}) does not end", "end it by hand"
             )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgstow.workspace import Workspace as Store
 
 _TABLE_WIDTH = 140  # columns below which the table is hard to read
-LayoutFile = Annotated[Path, typer.Argument(metavar="LAYOUT", help="The wanted layout (TOML).")]
+LayoutFile = Annotated[Path, typer.Argument(metavar="LAYOUT", help="The target layout (TOML).")]
 Prune = Annotated[
     bool,
     typer.Option("--prune", help="Drop tablespaces pgstow made that the layout needs no more."),
@@ -32,7 +32,7 @@ class Migration:
     """The way from a server to a layout."""
 
     state: "ServerState"
-    wanted: "Layout"
+    target_layout: "Layout"
     steps: "tuple[Step, ...]"
     warnings: "tuple[Warning, ...]"
 
@@ -66,52 +66,54 @@ def migration(path: Path, dsn: str, store: "Store", *, prune: bool) -> Migration
     from pgstow.layout_file import read_layout
     from pgstow.postgres import read_state
 
-    wanted = read_layout(path)
-    return between(read_state(dsn), wanted, store, prune=prune)
+    target_layout = read_layout(path)
+    return between(read_state(dsn), target_layout, store, prune=prune)
 
 
 def between(
-    state: "ServerState", wanted: "Layout", store: "Store", *, prune: bool = False
+    state: "ServerState", target_layout: "Layout", store: "Store", *, prune: bool = False
 ) -> Migration:
     """Order the steps from a state to a layout; the present one is the latest profile's."""
     from pgstow import catalog, migration
 
     offers = catalog.load()
-    present = present_layout(state, wanted, store)
+    present = present_layout(state, target_layout, store)
     devices = [
         offers.device(volume, layout.host)
-        for layout in (present, wanted)
+        for layout in (present, target_layout)
         for volume in layout.volumes
     ]
     limits = {one.name: migration.VolumeLimits(one.bytes_per_second, one.iops) for one in devices}
     profile = _profile_of(state, store)
-    taken = migration.steps(
+    steps = migration.steps(
         state,
         present,
-        wanted,
+        target_layout,
         rates={name: one.bytes_per_second for name, one in limits.items() if one.bytes_per_second},
         prune=prune,
         made=_made_tablespaces(state, store),
         pressure=migration.Pressure.of(profile, limits) if profile else None,
     )
-    remarks = migration.remarks(state, wanted, taken)
+    remarks = migration.remarks(state, target_layout, steps)
     if profile is not None:
-        remarks += tuple(_volume_remarks(profile.layout, wanted, offers))
-    return Migration(state, wanted, taken, remarks)
+        remarks += tuple(_volume_remarks(profile.layout, target_layout, offers))
+    return Migration(state, target_layout, steps, remarks)
 
 
-def _volume_remarks(seen: "Layout", wanted: "Layout", offers: "Catalog") -> "Iterator[Warning]":
+def _volume_remarks(
+    seen: "Layout", target_layout: "Layout", offers: "Catalog"
+) -> "Iterator[Warning]":
     """Volumes that are to be others than were observed: nothing here changes them."""
     from pgstow.model import Warning
 
     had = {volume.name: volume for volume in seen.volumes}
-    if seen.host.platform != wanted.host.platform:  # of the seen ones nobody said what they are
+    if seen.host.platform != target_layout.host.platform:  # what the seen volumes are is not stated
         return
-    for volume in wanted.volumes:
+    for volume in target_layout.volumes:
         if volume.name not in had:
             continue
         is_now = _as_bought(had[volume.name], seen, offers)
-        is_to_be = _as_bought(volume, wanted, offers)
+        is_to_be = _as_bought(volume, target_layout, offers)
         if is_now != is_to_be:
             yield Warning(
                 "volume-differs",
@@ -138,15 +140,15 @@ def _made_tablespaces(state: "ServerState", store: "Store") -> frozenset[str]:
     return frozenset(name for name, location in there if made.get(name) == location)
 
 
-def present_layout(state: "ServerState", wanted: "Layout", store: "Store") -> "Layout":
-    """The latest profile's layout if it is this server's; else the wanted one without its moves."""
+def present_layout(state: "ServerState", target_layout: "Layout", store: "Store") -> "Layout":
+    """This server's latest observed layout; without one, the target with nothing moved yet."""
     from dataclasses import replace
 
     profile = _profile_of(state, store)
     if profile is not None:
         return profile.layout
-    placement = replace(wanted.postgres, wal=wanted.postgres.data, temp=())
-    return replace(wanted, postgres=placement, tablespaces=())
+    placement = replace(target_layout.postgres, wal=target_layout.postgres.data, temp=())
+    return replace(target_layout, postgres=placement, tablespaces=())
 
 
 def _profile_of(state: "ServerState", store: "Store") -> "Profile | None":
@@ -189,7 +191,7 @@ def print_steps(steps: "Sequence[Step]") -> None:
 
     target = console()
     if not steps:
-        target.print("What lies where is as the layout wants it: nothing to do.")
+        target.print("Everything is placed as in the layout: nothing to do.")
         return
     if target.width >= _TABLE_WIDTH:
         target.print(_table(steps))
@@ -201,7 +203,7 @@ def print_steps(steps: "Sequence[Step]") -> None:
     time = format_time(steps)
     target.print(f"{len(steps)} step(s): {moved} to move, {wal} of WAL, {time}.")
     if any(step.needs_restart for step in steps):
-        target.print("A step needs a restart of the server: it is taken only with --restart.")
+        target.print("A step needs a restart of the server: it is executed only with --restart.")
 
 
 def _table(steps: "Sequence[Step]") -> "Table":

@@ -107,7 +107,7 @@ def _print_plan(plan: "BenchPlan", json: bool) -> None:
         return
     table = _table(("row", "what", "model", "bar", "unit"), right=(2, 4))
     for row in plan.rows:
-        table.add_row(row.key, row.what, _wanted(row), _bar(row), _unit(row))
+        table.add_row(row.key, row.what, _expected(row), _bar(row), _unit(row))
     output.console().print(table)
     output.console().print(
         f"{plan.repeats} × each, on pgstow{''.join(f', {peer}' for peer in plan.peers)}; about"
@@ -140,7 +140,7 @@ def _own_table(report: "BenchReport") -> "Table":
         table.add_row(
             row.key,
             _unit(row),
-            _wanted(row),
+            _expected(row),
             _shown(row, ours.median),
             "–" if len(ours.samples) < 2 else f"{ours.spread * 100:.1f}%",
             _off(ours.deviation),
@@ -233,7 +233,7 @@ def _table(titles: tuple[str, ...], *, right: tuple[int, int]) -> "Table":
     return table
 
 
-def _wanted(row: "Row") -> str:
+def _expected(row: "Row") -> str:
     return "–" if row.wanted is None else _shown(row, row.wanted)
 
 

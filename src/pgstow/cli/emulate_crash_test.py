@@ -33,7 +33,7 @@ def crash_test(
     loss: Annotated[
         str, typer.Option(help="What becomes of unflushed writes: of all, subset, reorder, torn.")
     ] = "all,subset,reorder,torn",
-    seed: Annotated[int, typer.Option(min=0, help="Of everything drawn by lot.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything drawn at random.")] = 1,
     setting: Annotated[
         list[str] | None,
         typer.Option(

@@ -35,7 +35,7 @@ def forecast(
     exact: Annotated[
         bool, typer.Option("--exact", help="Take every request by itself; slow for long loads.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of places, arrivals and latencies.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of offsets, arrivals and latencies.")] = 1,
     json: options.Json = False,
 ) -> None:
     """Say when credits end, what is served then, and how long limits throttle; needs no root.

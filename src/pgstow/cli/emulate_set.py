@@ -75,6 +75,7 @@ def set_volume(
     from dataclasses import replace
 
     from pgstow import catalog, emulate
+    from pgstow.emulate.state import unknown_volume
     from pgstow.units import Iops, parse_rate, parse_size
 
     changes = any(one is not None for one in (type, iops, throughput, size))
@@ -88,23 +89,22 @@ def set_volume(
     layout = emulate.running_layout(state_dir)
     present = next((one for one in layout.volumes if one.name == volume), None)
     if present is None:
-        names = ", ".join(one.name for one in layout.volumes)
-        raise UserError(f"no volume {volume!r} is up", f"use one of: {names}")
-    wanted = _of_type(present, type)
+        raise unknown_volume(volume, (one.name for one in layout.volumes))
+    changed = _of_type(present, type)
     if iops is not None:
-        wanted = replace(wanted, iops=Iops(iops))
+        changed = replace(changed, iops=Iops(iops))
     if throughput is not None:
-        wanted = replace(
-            wanted, throughput=options.parse_quantity(throughput, "--throughput", parse_rate)
+        changed = replace(
+            changed, throughput=options.parse_quantity(throughput, "--throughput", parse_rate)
         )
     if size is not None:
-        wanted = replace(wanted, size_bytes=options.parse_quantity(size, "--size", parse_size))
+        changed = replace(changed, size_bytes=options.parse_quantity(size, "--size", parse_size))
     rules = catalog.load()
-    volumes = tuple(wanted if one.name == volume else one for one in layout.volumes)
+    volumes = tuple(changed if one.name == volume else one for one in layout.volumes)
     rules.check(replace(layout, volumes=volumes))  # its warnings are of a placement made up here
     actions, status = emulate.modify_volume(
-        wanted,
-        rules.device(wanted, layout.host),
+        changed,
+        rules.device(changed, layout.host),
         state_directory=state_dir,
         optimising_s=optimising_s,
         dry_run=dry_run,

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from pgstow.cli import output
 from pgstow.cli.names import shown
-from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +24,12 @@ def print_would(lines: "Sequence[str]", json: bool) -> None:
 def volumes_up(state_dir: Path, names: "Sequence[str] | None" = None) -> "list[VolumeStatus]":
     """The volumes that are up, of these names."""
     from pgstow import emulate
+    from pgstow.emulate.state import nothing_up, unknown_volume
 
     up = {volume.name: volume for volume in emulate.read_status(state_dir).volumes}
     if not up:
-        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+        raise nothing_up(state_dir)
     for name in names or ():
         if name not in up:
-            raise UserError(f"no volume {name!r} is up", f"use one of: {', '.join(up)}")
+            raise unknown_volume(name, up)
     return [up[name] for name in (names or up)]

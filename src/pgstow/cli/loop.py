@@ -18,7 +18,7 @@ _ROUNDING = timedelta(seconds=2)  # of the times that profiles and steps are wri
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A run of apply that changed the server, with the layout it wanted where that is known."""
+    """A run of apply that changed the server, with its target layout where that is known."""
 
     run: "RunRecord"
     began_at: str
@@ -28,7 +28,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One turn of the loop; each part may be missing.
+    """One cycle of the loop; each part may be missing.
 
     ``before`` precedes in time what changed the server, ``after`` was begun when that had ended.
     ``plan`` is what was applied, or what is there to apply.
@@ -41,7 +41,7 @@ class Loop:
 
 
 def loop_of(store: "Store", before: str | None = None, after: str | None = None) -> Loop:
-    """The last turn of the loop; the profiles before and after can be chosen."""
+    """The last cycle of the loop; the profiles before and after can be chosen."""
     entries = store.list("profile")
     server = profile_of(store, entries[-1]).server.system_identifier if entries else None
     applied = last_applied(store, server)
@@ -78,7 +78,7 @@ def _is_before(store: "Store", entry: "Entry", cut: str, applied: Applied | None
 
 
 def _is_after(store: "Store", entry: "Entry", end: str, applied: Applied | None) -> bool:
-    if applied is None:  # what was planned may have been made by hand, and verify was told so
+    if applied is None:  # the plan may have been carried out by hand, and verify was told so
         return entry.created_at > end and measured_with(store, entry) is not None
     profile = profile_of(store, entry)
     same = profile.server.system_identifier == applied.run.server
@@ -86,15 +86,15 @@ def _is_after(store: "Store", entry: "Entry", end: str, applied: Applied | None)
 
 
 def last_applied(store: "Store", server: str | None) -> Applied | None:
-    """The last run of apply on a server that changed it and was not taken back."""
+    """The last run of apply on a server that changed it and was not reverted."""
     run = store.journal.last_undoable(server) if server else store.journal.last_of_all()
     if run is None or run.status == "undone":
         return None
-    taken = store.journal.in_effect(run.id)
-    if not taken:
+    executed = store.journal.in_effect(run.id)
+    if not executed:
         return None
-    began = min((r.started_at for r in taken if r.started_at), default=run.started_at)
-    ends = [r.finished_at or r.started_at for r in taken]
+    began = min((r.started_at for r in executed if r.started_at), default=run.started_at)
+    ends = [r.finished_at or r.started_at for r in executed]
     ended = max((end for end in ends if end), default=run.finished_at or run.started_at)
     return Applied(run, began, ended, _layout_of(store, run.layout))
 
@@ -112,13 +112,13 @@ def measured_with(store: "Store", profile: "Entry") -> "Measurement | None":
     return None
 
 
-def remember_layout(store: "Store", wanted: "Layout") -> None:
+def remember_layout(store: "Store", target_layout: "Layout") -> None:
     """Keep the layout that is being applied, for verify and the report."""
     from pgstow.cli.apply import layout_digest
 
-    digest = layout_digest(wanted)
+    digest = layout_digest(target_layout)
     if all(entry.name != digest for entry in store.list("layout")):
-        store.add("layout", wanted, digest)
+        store.add("layout", target_layout, digest)
 
 
 def _layout_of(store: "Store", digest: str) -> "Layout | None":

@@ -68,8 +68,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         output.print_plain(f"pgstow {__version__}")
         raise typer.Exit
 

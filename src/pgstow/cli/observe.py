@@ -145,20 +145,20 @@ def emulated_volumes() -> "tuple[Volume, ...]":
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a wish to stop; the second one interrupts at once."""
+    """Turn the first Ctrl-C into a request to stop; the second one interrupts at once."""
     import signal
 
-    wishes = 0
+    requests = 0
 
-    def wish(_number: int, _frame: object) -> None:
-        nonlocal wishes
-        wishes += 1
-        if wishes > 1:
+    def request_stop(_number: int, _frame: object) -> None:
+        nonlocal requests
+        requests += 1
+        if requests > 1:
             raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, wish)
+    before = signal.signal(signal.SIGINT, request_stop)
     try:
-        yield lambda: wishes > 0
+        yield lambda: requests > 0
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -1,4 +1,4 @@
-"""What a workspace has for a page: one turn of the loop, and the experiments."""
+"""What a workspace has for a page: one cycle of the loop, and the experiments."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

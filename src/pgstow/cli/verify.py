@@ -104,18 +104,18 @@ def expected(
 
     found = loop_of(store, before=profile)
     plan, applied = found.plan, found.applied
-    wanted = read_layout(path) if path is not None else None
-    if wanted is None and applied is not None and applied.layout is None:
+    target_layout = read_layout(path) if path is not None else None
+    if target_layout is None and applied is not None and applied.layout is None:
         raise UserError(
             "the layout that was applied last is not in the workspace",
             "name its file: pgstow verify LAYOUT",
         )
-    if wanted is None:
-        wanted = applied.layout if applied is not None else plan.layout if plan else None
-    if plan is not None and wanted == plan.layout and profile is None:
+    if target_layout is None:
+        target_layout = applied.layout if applied is not None else plan.layout if plan else None
+    if plan is not None and target_layout == plan.layout and profile is None:
         return plan.prediction
     seen = profile_of(store, found.before) if found.before else chosen_profile(store, profile)
-    return prediction.predict(seen, wanted or seen.layout, rules)
+    return prediction.predict(seen, target_layout or seen.layout, rules)
 
 
 def measure(
@@ -191,7 +191,7 @@ def not_there(profile: "Profile", layout: "Layout", store: "Store") -> "tuple[Wa
     return (
         Warning(
             "not-applied",
-            f"the server is not on this layout: {' and '.join(parts)} lie elsewhere",
+            f"the server is not on this layout: {' and '.join(parts)} are on other volumes",
             "run pgstow diff, then pgstow apply",
         ),
     )

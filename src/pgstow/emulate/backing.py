@@ -1,4 +1,4 @@
-"""What the volumes' data lies in, memory or files, and whether there is room for it."""
+"""The volumes' backing store, memory or files, and whether there is room for it."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ _SERVERS_FILESYSTEM = "fuse.pgstow"
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """What one volume's data lies in; ``keep`` leaves the file when the volume goes."""
+    """One volume's backing store; ``keep`` leaves the file when the volume goes."""
 
     kind: Literal["memory", "file"] = "memory"
     path: str | None = None
@@ -52,7 +52,7 @@ class Choice:
 
 
 def default_directory(state_directory: Path) -> Path:
-    """Where files lie unless a directory is named: on disk, one for each emulator."""
+    """Where files are unless a directory is named: on disk, one for each emulator."""
     digest = hashlib.sha256(os.fsencode(state_directory.resolve())).hexdigest()[:8]
     return Path("/var/tmp") / f"pgstow-emulator-{digest}"  # noqa: S108 (made by root, mode 700)
 
@@ -64,7 +64,7 @@ def make_directory(backing: Backing, state_directory: Path) -> None:
         default.mkdir(mode=0o700, exist_ok=True)
 
 
-def check_directory(choice: Choice, state_directory: Path, wanted: Sequence[Volume]) -> None:
+def check_directory(choice: Choice, state_directory: Path, volumes: Sequence[Volume]) -> None:
     """Refuse a directory for files that will not do; the default one need not exist."""
     directory = choice.directory
     if directory is None:
@@ -80,7 +80,7 @@ def check_directory(choice: Choice, state_directory: Path, wanted: Sequence[Volu
         raise UserError(message, f"make it: mkdir -p {directory}")
     if not directory.is_dir():
         raise UserError(f"{directory} for the volumes' files is not a directory", "name another")
-    _refuse_own_volumes(directory, state_directory, wanted)
+    _refuse_own_volumes(directory, state_directory, volumes)
     try:
         with tempfile.TemporaryFile(dir=directory):
             pass
@@ -90,14 +90,14 @@ def check_directory(choice: Choice, state_directory: Path, wanted: Sequence[Volu
         raise HostError(f"{message}{error.strerror}", remedy) from error
 
 
-def _refuse_own_volumes(directory: Path, state_directory: Path, wanted: Sequence[Volume]) -> None:
-    """A volume whose data lay on itself would wait for itself for ever."""
-    place, remedy = directory.resolve(), "name one on a disk of the machine"
-    for volume in wanted:
-        if place.is_relative_to(Path(volume.mount).resolve()):
+def _refuse_own_volumes(directory: Path, state_directory: Path, volumes: Sequence[Volume]) -> None:
+    """A volume backed by itself would wait for itself for ever."""
+    path, remedy = directory.resolve(), "name one on a disk of the machine"
+    for volume in volumes:
+        if path.is_relative_to(Path(volume.mount).resolve()):
             message = f"directory {directory} for the volumes' files is on volume {volume.name}"
             raise UserError(f"{message} itself", remedy)
-    holding = mount_of(place)
+    holding = mount_of(path)
     if holding is None:
         return
     server = server_of(holding)
@@ -107,7 +107,7 @@ def _refuse_own_volumes(directory: Path, state_directory: Path, wanted: Sequence
 
 
 def mount_of(path: Path) -> Mount | None:
-    """The mount that a path lies on."""
+    """The mount that a path is on."""
     holding = [mount for mount in mounts.mounts() if path.is_relative_to(mount.path)]
     return max(enumerate(holding), key=lambda one: (len(one[1].path), one[0]), default=(0, None))[1]
 

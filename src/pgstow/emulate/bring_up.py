@@ -42,9 +42,9 @@ def plan_up(
     seen = _look(directory)
     if choice is not None:
         backing.check_directory(choice, directory.path, layout.volumes)
-    wanted = _pair(layout, devices, choice, seen)
-    _check_room(seen, wanted, thin)
-    return _plan(seen, wanted, host_cap, prune)
+    targets = _pair(layout, devices, choice, seen)
+    _check_room(seen, targets, thin)
+    return _plan(seen, targets, host_cap, prune)
 
 
 def up(
@@ -77,14 +77,14 @@ def up(
         seen = _look(directory)
         if choice is not None:
             backing.check_directory(choice, directory.path, layout.volumes)
-        wanted = _pair(layout, devices, choice, seen)
-        warnings = _check_room(seen, wanted, thin)
-        actions = _plan(seen, wanted, host_cap, prune)
+        targets = _pair(layout, devices, choice, seen)
+        warnings = _check_room(seen, targets, thin)
+        actions = _plan(seen, targets, host_cap, prune)
         state = seen.state if seen.is_running else None
         state = replace(state or State(processes.boot_id()), host=layout.host)
         _refuse_other_metrics(directory, seen, metrics_port)
         run = _Run(
-            directory, state, wanted, host_cap, owner_ids, warnings, metrics_port, compensation
+            directory, state, targets, host_cap, owner_ids, warnings, metrics_port, compensation
         )
         if seen.is_running and directory.read() != state:
             run.note()  # also what a killed run could not
@@ -128,14 +128,14 @@ def _with_backing(entry: TargetVolume, choice: Choice | None, seen: "_Seen") -> 
     return replace(entry, backing=made_of, is_kept=is_kept)
 
 
-def _check_room(seen: "_Seen", wanted: Sequence[TargetVolume], thin: bool) -> list[Warning]:
+def _check_room(seen: "_Seen", targets: Sequence[TargetVolume], thin: bool) -> list[Warning]:
     present = seen.state if seen.is_running and seen.state is not None else State("")
     made_of = {v.volume.name: (v.backing, int(v.device.size_bytes)) for v in present.volumes}
-    for entry in wanted:
+    for entry in targets:
         old, old_bytes = made_of.get(entry.volume.name, (MEMORY, 0))
         size_bytes = max(entry.device.size_bytes, old_bytes)
         made_of[entry.volume.name] = (entry.backing or old, size_bytes)
-    if all(present.find(entry.volume.name) for entry in wanted):
+    if all(present.find(entry.volume.name) for entry in targets):
         thin = True  # nothing is added: what could be made may stay
     resident_bytes = sum(seen.resident_bytes.values())
     return backing.check_room(made_of.values(), resident_bytes=resident_bytes, thin=thin)
@@ -165,13 +165,13 @@ def _look(directory: StateDirectory) -> _Seen:
 
 
 def _plan(
-    seen: _Seen, wanted: Sequence[TargetVolume], host_cap: HostCap | None, prune: bool
+    seen: _Seen, targets: Sequence[TargetVolume], host_cap: HostCap | None, prune: bool
 ) -> tuple[Action, ...]:
     ours = () if seen.state is None else seen.state.volumes
-    for entry in wanted:
-        _check_mount_point(entry, wanted, ours)
+    for entry in targets:
+        _check_mount_point(entry, targets, ours)
     return reconcile.plan_up(
-        wanted,
+        targets,
         host_cap,
         seen.state if seen.is_running else None,
         is_running=seen.is_running,
@@ -182,12 +182,12 @@ def _plan(
 
 
 def _check_mount_point(
-    entry: TargetVolume, wanted: Sequence[TargetVolume], ours: Sequence[VolumeState]
+    entry: TargetVolume, targets: Sequence[TargetVolume], ours: Sequence[VolumeState]
 ) -> None:
     """Find a wrong mount point before anything is made."""
     mount = Path(entry.volume.mount)
-    volumes.check_surroundings(entry.volume, [other.volume.mount for other in wanted])
-    if any(Path(other.volume.mount) in mount.parents for other in wanted):
+    volumes.check_surroundings(entry.volume, [other.volume.mount for other in targets])
+    if any(Path(other.volume.mount) in mount.parents for other in targets):
         return  # it will be inside another new volume
     if any(other.is_mounted and Path(other.volume.mount) == mount for other in ours):
         return  # ours: what is to become of it is the plan's to say
@@ -200,7 +200,7 @@ class _Run:
 
     directory: StateDirectory
     state: State
-    wanted: Sequence[TargetVolume]
+    targets: Sequence[TargetVolume]
     host_cap: HostCap | None
     owner: tuple[int, int] | None  # uid, gid
     warnings: list[Warning] = field(default_factory=list)
@@ -244,7 +244,7 @@ class _Run:
         elif action.kind == "remove":
             self.remove(name)
         else:
-            entry = next(entry for entry in self.wanted if entry.volume.name == name)
+            entry = next(entry for entry in self.targets if entry.volume.name == name)
             match action.kind:
                 case "add":
                     self.add(entry)

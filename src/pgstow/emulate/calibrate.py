@@ -23,9 +23,9 @@ from pgstow.units import BLOCK_BYTES, KIB, MIB, Bytes
 _Request = Callable[[int, list[mmap.mmap], int], int]
 CALIBRATION_VOLUME = "_calibration"  # a name that no layout's volume can have
 LATENCY_US = 500.0
-# Reads and writes in turn: what else the machine does comes in spells, and is to meet both alike.
+# Reads and writes alternate, so that what else the machine does disturbs both alike.
 BATCHES, BATCH = 24, 16
-# The middle half of a quiet machine's batches lie closer together than this.
+# The middle half of a quiet machine's batches are closer together than this.
 QUIET_US = 40.0
 MAX_REQUEST_BYTES = 256 * KIB
 _CROWD, _CROWD_REQUESTS = 8, 1000
@@ -45,7 +45,7 @@ _DEVICE = Device(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is to be taken off, and how far apart batches of the same request lay."""
+    """What is to be subtracted, and how far apart batches of the same request were."""
 
     compensation: Compensation
     spread_us: float
@@ -60,7 +60,7 @@ class Calibration:
             Warning(
                 "busy-while-calibrating",
                 "the machine was busy while its own latency was measured: batches of the same"
-                f" request lay {self.spread_us:.0f} µs apart",
+                f" request were {self.spread_us:.0f} µs apart",
                 "latencies may be off by as much; run pgstow emulate down and up when it is quiet",
             ),
         )

@@ -17,7 +17,7 @@ from pgstow.model.errors import HostError
 from pgstow.typed import adapter
 
 _TIMEOUT_S = 10.0
-_RELEASE_PATIENCE_S = 5.0
+_RELEASE_TIMEOUT_S = 5.0
 _RELEASE_POLL_S = 0.02
 
 
@@ -258,7 +258,7 @@ class Control:
 
     def remove(self, name: str) -> None:
         """Remove a volume and what is in it."""
-        deadline = time.monotonic() + _RELEASE_PATIENCE_S
+        deadline = time.monotonic() + _RELEASE_TIMEOUT_S
         while True:
             try:
                 self._ask({"command": "remove", "name": name})

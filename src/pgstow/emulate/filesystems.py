@@ -51,7 +51,7 @@ FILESYSTEM_TYPES: dict[Filesystem, FilesystemType] = {
 }
 
 
-def mount_options(filesystem: Filesystem, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def mount_options(filesystem: Filesystem, given: tuple[str, ...]) -> tuple[str, ...]:
     """The layout's mount options, and what keeps a filesystem's own upkeep off the volume.
 
     >>> mount_options("ext4", ("noatime",))
@@ -59,7 +59,7 @@ def mount_options(filesystem: Filesystem, wanted: tuple[str, ...]) -> tuple[str,
     >>> mount_options("btrfs", ("noatime",))
     ('noatime',)
     """
-    if filesystem == "ext4" and "init_itable" not in ",".join(wanted):
+    if filesystem == "ext4" and "init_itable" not in ",".join(given):
         # Else a kernel thread fills inode tables for a while and takes the volume's IOPS.
-        return (*wanted, "noinit_itable")
-    return wanted
+        return (*given, "noinit_itable")
+    return given

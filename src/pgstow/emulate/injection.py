@@ -11,7 +11,7 @@ from pgstow.emulate import process, volumes
 from pgstow.emulate.control import Control, Injected, RefusedError
 from pgstow.emulate.faults import Error, Fault, PowerLoss, Slow
 from pgstow.emulate.observation import observe
-from pgstow.emulate.state import StateDirectory
+from pgstow.emulate.state import StateDirectory, nothing_up, unknown_volume
 from pgstow.emulate.status import EmulatorStatus, read_status
 from pgstow.host import loops, mounts
 from pgstow.model.errors import UserError
@@ -89,8 +89,8 @@ def describe_fault(fault: Fault) -> str:
             begin, end = fault.offset, "the end"
             if fault.length is not None:
                 end = format_exact_size(fault.offset + fault.length)
-            place = f" from {format_exact_size(begin)} to {end}" if begin or fault.length else ""
-            return f"{fault.kind} on {', '.join(fault.operations)}{place}"
+            extent = f" from {format_exact_size(begin)} to {end}" if begin or fault.length else ""
+            return f"{fault.kind} on {', '.join(fault.operations)}{extent}"
         case _:
             return fault.kind
 
@@ -146,7 +146,7 @@ def inject(state_directory: Path, planned: Sequence[Planned]) -> tuple[Injected,
     for one in planned:
         for name in one.volumes or ():
             if name not in up:
-                raise UserError(f"no volume {name!r} is up", f"use one of: {', '.join(up)}")
+                raise unknown_volume(name, up)
         concerned = up.values() if one.volumes is None else [up[name] for name in one.volumes]
         for volume in concerned:
             if one.fault.kind == "power-loss" and not volume.volatile:
@@ -226,5 +226,5 @@ def _show_caches(directory: StateDirectory, *, is_volatile: bool) -> None:
 def _running(directory: StateDirectory) -> EmulatorStatus:
     status = read_status(directory.path)
     if not status.is_running:
-        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+        raise nothing_up(directory.path)
     return status

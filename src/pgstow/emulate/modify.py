@@ -7,7 +7,13 @@ from pgstow.emulate import backing, process, reconcile, volumes
 from pgstow.emulate.control import Control, RefusedError
 from pgstow.emulate.observation import observe
 from pgstow.emulate.reconcile import Action, TargetVolume
-from pgstow.emulate.state import State, StateDirectory, VolumeState
+from pgstow.emulate.state import (
+    State,
+    StateDirectory,
+    VolumeState,
+    nothing_up,
+    unknown_volume,
+)
 from pgstow.emulate.status import EmulatorStatus, read_status
 from pgstow.model import Device, Layout, Placement, Volume, Warning
 from pgstow.model.errors import HostError, UserError
@@ -17,11 +23,11 @@ from pgstow.units import format_duration, format_size
 def running_layout(state_directory: Path) -> Layout:
     """The volumes that are up as a layout, to hold a change of one against the catalog.
 
-    What lies on them is not known here: it says that the first has it all.
+    What is stored on them is not known here: it says that the first has it all.
     """
     state = _running(StateDirectory(state_directory))
     if not state.volumes:
-        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+        raise nothing_up(state_directory)
     entries = tuple(entry.volume for entry in state.volumes)
     return Layout(state.host, entries, Placement(data=entries[0].name, wal=entries[0].name))
 
@@ -82,34 +88,32 @@ def _running(directory: StateDirectory) -> State:
     recorded = directory.read()
     server = None if recorded is None else process.running(directory)
     if server is None:
-        remedy = f"start them with pgstow emulate up LAYOUT --state-dir {directory.path}"
-        raise UserError("no emulated volumes are up", remedy)
+        raise nothing_up(directory.path)
     return observe(directory, recorded, server)
 
 
 def _find(state: State, name: str) -> VolumeState:
     entry = state.find(name)
     if entry is None:
-        names = ", ".join(entry.volume.name for entry in state.volumes) or "none"
-        raise UserError(f"no volume {name!r} is up", f"use one of: {names}")
+        raise unknown_volume(name, (entry.volume.name for entry in state.volumes))
     if not entry.is_mounted:
         raise HostError(f"volume {name} is not mounted", "run pgstow emulate up LAYOUT again")
     return entry
 
 
 def _plan(
-    wanted: TargetVolume, present: VolumeState, optimising_s: float | None
+    target: TargetVolume, present: VolumeState, optimising_s: float | None
 ) -> tuple[Action, ...]:
-    reconcile.refuse_rebuild(wanted, present)
-    name, size_bytes = wanted.volume.name, wanted.device.size_bytes
+    reconcile.refuse_rebuild(target, present)
+    name, size_bytes = target.volume.name, target.device.size_bytes
     actions = []
-    if (wanted.volume, wanted.device) != (present.volume, present.device):
-        old, new = describe(present.volume, present.device), describe(wanted.volume, wanted.device)
+    if (target.volume, target.device) != (present.volume, present.device):
+        old, new = describe(present.volume, present.device), describe(target.volume, target.device)
         when = "at once" if optimising_s is None else f"over {format_duration(optimising_s)}"
         text = f"modify {name} from {old} to {new}, {when}"
         actions.append(Action("change", text, name))
     if (present.filesystem_bytes or size_bytes) < size_bytes:
-        text = f"grow the {wanted.volume.filesystem} of {name} to {format_size(size_bytes)}"
+        text = f"grow the {target.volume.filesystem} of {name} to {format_size(size_bytes)}"
         actions.append(Action("grow", text, name))
     return tuple(actions)
 

@@ -129,9 +129,9 @@ def stop(directory: StateDirectory, *, ask: bool = True) -> None:
     if ask:
         with suppress(HostError):
             Control(directory.control, timeout_s=_ANSWER_TIMEOUT_S).shutdown()
-            if processes.wait_until_gone(identity, patience_s=_END_TIMEOUT_S):
+            if processes.wait_until_gone(identity, timeout_s=_END_TIMEOUT_S):
                 return
-    if not processes.end(identity, patience_s=_END_TIMEOUT_S):
+    if not processes.end(identity, timeout_s=_END_TIMEOUT_S):
         raise HostError(
             f"the emulator's server (pid {identity.pid}) does not end",
             f"find out what it waits for; its log is {directory.log_file}",

@@ -1,4 +1,4 @@
-"""What to do so that the volumes that are up become those of a layout: pure, wanted and actual in.
+"""Compare the desired with the actual volumes, and say what to do. Pure.
 
 ``actual`` must be true: the state as observed on the machine, not as it was last recorded.
 """
@@ -66,7 +66,7 @@ class Action:
 def pair(layout: Layout, devices: Sequence[Device]) -> tuple[TargetVolume, ...]:
     """Join a layout's volumes with their devices, and refuse what cannot be made."""
     by_name = {device.name: device for device in devices}
-    wanted = []
+    targets = []
     for volume in layout.volumes:
         device = by_name.get(volume.name)
         assert device is not None, f"no device was given for volume {volume.name}"
@@ -77,12 +77,12 @@ def pair(layout: Layout, devices: Sequence[Device]) -> tuple[TargetVolume, ...]:
                 f" {volume.filesystem}",
                 f"make it at least {format_size(least)}",
             )
-        wanted.append(TargetVolume(volume, device))
-    return tuple(sorted(wanted, key=lambda entry: PurePosixPath(entry.volume.mount).parts))
+        targets.append(TargetVolume(volume, device))
+    return tuple(sorted(targets, key=lambda entry: PurePosixPath(entry.volume.mount).parts))
 
 
 def plan_up(
-    wanted: Sequence[TargetVolume],
+    targets: Sequence[TargetVolume],
     host_cap: HostCap | None,
     actual: State | None,
     *,
@@ -91,21 +91,21 @@ def plan_up(
     unlimited: Collection[str] = (),
     prune: bool = False,
 ) -> tuple[Action, ...]:
-    """The actions in their order. None but "keep" where all is as wanted already.
+    """The actions in their order. None but "keep" where all is as desired already.
 
     ``has_leftovers`` says that a server which no longer runs left something behind, ``unlimited``
     names the volumes whose limits are switched off.
     """
     state = actual or State(boot_id="")
-    unmanaged = _unmanaged(wanted, state)
+    unmanaged = _unmanaged(targets, state)
     if not prune:
-        _refuse_mount_conflicts(wanted, unmanaged)
+        _refuse_mount_conflicts(targets, unmanaged)
     return (
         *_clear(has_leftovers),
         *_server(state, host_cap, is_running),
         *(action for entry in unmanaged for action in _drop(entry, prune)),
-        *(action for entry in reversed(wanted) for action in _release(entry, state)),
-        *(action for entry in wanted for action in _make(entry, state, unlimited)),
+        *(action for entry in reversed(targets) for action in _release(entry, state)),
+        *(action for entry in targets for action in _make(entry, state, unlimited)),
     )
 
 
@@ -126,17 +126,17 @@ def _server(state: State, host_cap: HostCap | None, is_running: bool) -> list[Ac
     return actions
 
 
-def _unmanaged(wanted: Sequence[TargetVolume], state: State) -> tuple[VolumeState, ...]:
-    names = {entry.volume.name for entry in wanted}
+def _unmanaged(targets: Sequence[TargetVolume], state: State) -> tuple[VolumeState, ...]:
+    names = {entry.volume.name for entry in targets}
     found = (entry for entry in state.volumes if entry.volume.name not in names)
     return tuple(sorted(found, key=lambda e: PurePosixPath(e.volume.mount).parts, reverse=True))
 
 
 def _refuse_mount_conflicts(
-    wanted: Sequence[TargetVolume], unmanaged: Sequence[VolumeState]
+    targets: Sequence[TargetVolume], unmanaged: Sequence[VolumeState]
 ) -> None:
     taken = {entry.volume.mount: entry.volume.name for entry in unmanaged if entry.is_mounted}
-    for entry in wanted:
+    for entry in targets:
         if entry.volume.mount in taken:
             raise UserError(
                 f"volume {entry.volume.name}: volume {taken[entry.volume.mount]}, which the layout"
@@ -156,7 +156,7 @@ def _drop(entry: VolumeState, prune: bool) -> list[Action]:
 
 
 def _release(entry: TargetVolume, state: State) -> list[Action]:
-    """Take down what must be before the volume can be as wanted."""
+    """Take down what must be before the volume can be as desired."""
     present = state.find(entry.volume.name)
     if present is None or not present.is_mounted:
         return []
@@ -171,10 +171,10 @@ def _make(entry: TargetVolume, state: State, unlimited: Collection[str]) -> list
     present = state.find(name)
     actions = []
     if present is None:
-        place = (
+        location = (
             "" if entry.backing is None or entry.backing.path is None else f" in {entry.backing}"
         )
-        text = f"add {name}: {describe_device(entry.device)}{place}"
+        text = f"add {name}: {describe_device(entry.device)}{location}"
         actions.append(Action("add", text, name))
     else:
         refuse_rebuild(entry, present)

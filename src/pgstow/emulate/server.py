@@ -1,16 +1,15 @@
 """The emulator's server process: ``python -m pgstow.emulate.server STATE_DIRECTORY [PORT]``.
 
 It leaves its starter's session, says who it is in the pid file under a lock that it keeps while
-it lives, and then serves until it is told to stop.
+it lives, and then serves until it is asked to stop.
 """
 
-import fcntl
 import os
 import sys
 from pathlib import Path
 
 from pgstow.emulate.state import StateDirectory, write_identity
-from pgstow.host import processes
+from pgstow.host import locks, processes
 from pgstow.model.errors import HostError
 
 
@@ -23,9 +22,7 @@ def main(arguments: list[str]) -> int:
         os._exit(0)
     os.setsid()
     descriptor = os.open(directory.pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not locks.try_exclusive(descriptor):
         print(f"a server already runs in {directory.path}", file=sys.stderr)
         return 1
     os.umask(0o077)

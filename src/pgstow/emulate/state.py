@@ -1,9 +1,8 @@
 """What the emulator has made on this machine, on disk, so that any later run can undo it."""
 
-import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from pgstow.emulate.backing import MEMORY, Backing
 from pgstow.emulate.control import Compensation
+from pgstow.host import locks
 from pgstow.host.loops import Loop
 from pgstow.host.processes import ProcessIdentity
 from pgstow.model import Device, HostCap, HostSpec, Volume
@@ -22,7 +22,7 @@ from pgstow.typed import adapter
 DEFAULT_STATE_DIRECTORY = Path("/run/pgstow/emulator")
 STATE_VERSION = 2
 _SOCKET_PATH_MAX = 107  # sockaddr_un.sun_path, less its NUL
-_LOCK_PATIENCE_S = 30.0
+_LOCK_TIMEOUT_S = 30.0
 _LOCK_POLL_S = 0.05
 
 
@@ -175,17 +175,29 @@ class StateDirectory:
             yield
 
     def _acquire_lock(self) -> IO[str]:
-        deadline = time.monotonic() + _LOCK_PATIENCE_S
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
         while True:
             file = self.lock_file.open("a+")
             # Who removed everything removed the lock's file too, and it locks nobody out then.
-            if _try_lock(file.fileno()) and _is_same(file, self.lock_file):
+            if locks.try_exclusive(file.fileno()) and _is_same(file, self.lock_file):
                 return file
             file.close()
             if time.monotonic() > deadline:
                 what = f"another pgstow emulate is at work in {self.path}"
                 raise HostError(what, "wait until it has ended")
             time.sleep(_LOCK_POLL_S)
+
+
+def nothing_up(directory: Path) -> UserError:
+    """No volumes are up of a state directory."""
+    option = "" if directory == DEFAULT_STATE_DIRECTORY else f" --state-dir {directory}"
+    remedy = f"start them with pgstow emulate up LAYOUT{option}"
+    return UserError("no emulated volumes are up", remedy)
+
+
+def unknown_volume(name: str, up: Iterable[str]) -> UserError:
+    """No volume of that name is up; ``up`` are those that are."""
+    return UserError(f"no volume {name!r} is up", f"use one of: {', '.join(up) or 'none'}")
 
 
 def write_identity(identity: ProcessIdentity) -> bytes:
@@ -201,14 +213,6 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_same(file: IO[str], path: Path) -> bool:

@@ -15,7 +15,13 @@ from pgstow.emulate.control import (
     ServerVolume,
 )
 from pgstow.emulate.reconcile import Action
-from pgstow.emulate.state import State, StateDirectory, VolumeState
+from pgstow.emulate.state import (
+    State,
+    StateDirectory,
+    VolumeState,
+    nothing_up,
+    unknown_volume,
+)
 from pgstow.emulate.statistics import is_late
 from pgstow.host import loops, mounts
 from pgstow.model import Device, HostCap, Volume, Warning
@@ -108,7 +114,7 @@ def set_limits(state_directory: Path, enabled: bool) -> EmulatorStatus:
     """Switch the limits and latencies of all volumes on or off."""
     directory = StateDirectory(state_directory)
     if process.running(directory) is None:
-        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+        raise nothing_up(directory.path)
     Control(directory.control).set_limits(enabled)
     return read_status(directory.path)
 
@@ -125,11 +131,10 @@ def check_credits(state_directory: Path, name: str) -> StateDirectory:
     directory = StateDirectory(state_directory)
     server = process.running(directory)
     if server is None:
-        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+        raise nothing_up(directory.path)
     present = server.find(name)
     if present is None:
-        names = ", ".join(volume.name for volume in server.volumes) or "none"
-        raise UserError(f"no volume {name!r} is up", f"use one of: {names}")
+        raise unknown_volume(name, (volume.name for volume in server.volumes))
     if present.device.member.burst is None:
         raise UserError(
             f"volume {name} has no burst credits", "only gp2, st1 and sc1 have: leave --credits out"
@@ -249,13 +254,13 @@ def _warnings(state: State | None, server: ServerStatus | None) -> tuple[Warning
 def _beyond(state: State) -> tuple[Warning, ...]:
     """That the volumes may do more than this machine can answer, all at once."""
     reachable = state.reachable_iops
-    wanted = total_limit_iops([entry.device for entry in state.volumes], state.host_cap)
-    if reachable is None or wanted is None or wanted <= reachable:
+    limit_iops = total_limit_iops([entry.device for entry in state.volumes], state.host_cap)
+    if reachable is None or limit_iops is None or limit_iops <= reachable:
         return ()
     return (
         Warning(
             "beyond-this-machine",
-            f"the volumes may do {wanted:,.0f} IOPS together, and this machine answers about"
+            f"the volumes may do {limit_iops:,.0f} IOPS together, and this machine answers about"
             f" {reachable:,.0f}: beyond it the emulator is the limit",
             "trust no figure where status or stats says limited by the emulator",
         ),

@@ -125,10 +125,10 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
     try:
         _unmount_all(directory, found, cleanup, force=force)
     except BaseException as error:  # Ctrl-C is one of them
-        said = _put_back(directory, state, before, released) if answers else []
+        messages = _put_back(directory, state, before, released) if answers else []
         if not isinstance(error, HostError):
             raise
-        raise HostError("; ".join((error.message, *said)), error.remedy) from error
+        raise HostError("; ".join((error.message, *messages)), error.remedy) from error
     for loop in found:
         _detach(loop, cleanup)
     made = [backing.Made(entry.backing, entry.inode) for entry in state.volumes]
@@ -180,13 +180,13 @@ def _put_back(
 
     Gives what is not as it was.
     """
-    control, said = Control(directory.control), []
+    control, messages = Control(directory.control), []
     try:
         control.set_limits(True)
         for name in released.unlimited:
             control.set_limits(False, name)
     except HostError as error:
-        said.append(f"limits are not as they were: {error.message}")
+        messages.append(f"limits are not as they were: {error.message}")
     paths = {mount.path for mount in before}
     for entry in sorted(state.volumes, key=lambda entry: Path(entry.volume.mount).parts):
         was_mounted = str(Path(entry.volume.mount).resolve()) in paths
@@ -195,8 +195,8 @@ def _put_back(
                 volumes.mount(entry.volume, entry.loop.device)
             except HostError as error:
                 what = f"volume {entry.volume.name} is not mounted again"
-                said.append(f"{what}: {error.message}")
-    return [*said, *(_set_again(control, fault) for fault in released.faults)]
+                messages.append(f"{what}: {error.message}")
+    return [*messages, *(_set_again(control, fault) for fault in released.faults)]
 
 
 def _set_again(control: Control, before: ServerFault) -> str:
@@ -251,7 +251,7 @@ def _loops(directory: StateDirectory, state: State) -> tuple[Loop, ...]:
 def _unmount_all(
     directory: StateDirectory, found: Iterable[Loop], cleanup: Cleanup, *, force: bool
 ) -> None:
-    for mount in reversed(_mounts_of(found)):  # the latest first: it may lie inside an earlier one
+    for mount in reversed(_mounts_of(found)):  # the latest first: it may be inside an earlier one
         _unmount(mount, cleanup, may_be_lazy=force or not process.is_alive(directory))
         cleanup.actions.append(f"unmounted {mount.path}")
 
@@ -275,7 +275,7 @@ def _unmount(mount: mounts.Mount, cleanup: Cleanup, *, may_be_lazy: bool) -> Non
 def _detach(loop: Loop, cleanup: Cleanup) -> None:
     # What was unmounted lazily keeps its loop device, however long one waits.
     is_lazy = any(warning.code == "unmounted-lazily" for warning in cleanup.warnings)
-    if loops.detach(loop, patience_s=0.5 if is_lazy else 5.0):
+    if loops.detach(loop, timeout_s=0.5 if is_lazy else 5.0):
         cleanup.actions.append(f"detached {loop.device}")
     else:
         message = f"{loop.device} is still in use and is freed when its last user ends"

@@ -61,9 +61,9 @@ def grow(volume: Volume, loop: Loop) -> None:
     """Make a mounted filesystem as large as its volume has become."""
     loops.grow(loop)
     kind = FILESYSTEM_TYPES[volume.filesystem]
-    place = volume.mount if kind.grow_by == "mount" else loop.device
+    path = volume.mount if kind.grow_by == "mount" else loop.device
     try:
-        programs.run([*kind.grow, place], timeout_s=_FORMAT_TIMEOUT_S)
+        programs.run([*kind.grow, path], timeout_s=_FORMAT_TIMEOUT_S)
     except HostError as error:
         remedy = "use xfs or btrfs, or give root CAP_SYS_RESOURCE, which ext4 asks for"
         what = f"volume {volume.name} cannot grow while it is mounted: {error.message}"

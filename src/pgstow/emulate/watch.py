@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pgstow.emulate import lateness, process, statistics
 from pgstow.emulate.control import Control, Recorded, ServerStatistics
-from pgstow.emulate.state import StateDirectory
+from pgstow.emulate.state import StateDirectory, nothing_up
 from pgstow.emulate.statistics import VolumeMetrics
-from pgstow.model.errors import HostError, UserError
+from pgstow.model.errors import HostError
 
 _POLL_S = 0.02
 _PROVISIONED_IOPS_TYPES = ("io1", "io2")
@@ -60,11 +60,11 @@ def start_recording(
     _control(StateDirectory(state_directory)).start_recording(file, volumes)
 
 
-def stop_recording(state_directory: Path, patience_s: float = 60.0) -> Recorded:
+def stop_recording(state_directory: Path, timeout_s: float = 60.0) -> Recorded:
     """End the recording and wait until its file is whole. Raises HostError where it is not."""
     recorded = _control(StateDirectory(state_directory)).stop_recording()
     about = recorded.path.with_name(f"{recorded.path.name}.json")
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while not about.exists():
         if time.monotonic() > deadline:
             raise HostError(f"{recorded.path} is not written", "see whether its disk is full")
@@ -77,5 +77,5 @@ def stop_recording(state_directory: Path, patience_s: float = 60.0) -> Recorded:
 
 def _control(directory: StateDirectory) -> Control:
     if process.running(directory) is None:
-        raise UserError("no emulated volumes are up", "start them with pgstow emulate up LAYOUT")
+        raise nothing_up(directory.path)
     return Control(directory.control)

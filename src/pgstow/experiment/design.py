@@ -15,17 +15,17 @@ SET_UP_S = 8.0  # volumes, a copy of the data and the server's start, on a machi
 
 
 def block_order(experiment: Experiment, block: int) -> Block:
-    """The treatments of one block, the first of which is 0, in the order that its lot gives.
+    """The treatments of one block, the first of which is 0, in the order of their random keys.
 
-    The lot of a treatment depends on the seed, the block and its levels alone. So more blocks can
-    be added to a run, and leaving a level out leaves the order of the others.
+    A treatment's random key depends only on the seed, the block and its levels. So more blocks can
+    be added to a run, and leaving a level out keeps the order of the others.
     """
 
-    def lot(treatment: Treatment) -> bytes:
+    def random_key(treatment: Treatment) -> bytes:
         text = repr((experiment.seed, block, treatment.levels))
         return hashlib.sha256(text.encode()).digest()
 
-    return tuple(sorted(experiment.treatments, key=lot))
+    return tuple(sorted(experiment.treatments, key=random_key))
 
 
 def order(experiment: Experiment) -> tuple[Block, ...]:

@@ -17,7 +17,7 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, replace
 
-from pgstow.experiment import design, stolen
+from pgstow.experiment import design, steal_time
 from pgstow.experiment.builds import Builds
 from pgstow.experiment.run_context import RunContext, StoppedError
 from pgstow.experiment.targets.target import Target
@@ -127,7 +127,7 @@ def _jobs(
 
 
 def _run_here(jobs: Sequence[BlockJob], timetable: Timetable, on_trial: OnTrial) -> None:
-    run_context = RunContext(timetable.say)
+    run_context = RunContext(timetable.report)
     treatments = [treatment for job in jobs for _, treatment in job.treatments]
     if jobs:
         jobs[0].target.prepare(treatments, jobs[0].tools.generator, run_context)
@@ -196,7 +196,7 @@ def _run_undisturbed(
     """The attempt from which least was stolen; what ends a repeat costs none that ended well."""
     found: list[Trial] = []
     try:
-        while len(found) <= job.repeats and all(stolen.warnings(one) for one in found):
+        while len(found) <= job.repeats and all(steal_time.warnings(one) for one in found):
             found.append(_run_one(job, position, treatment, run_context, timetable))
     except PgstowError as error:
         if not found or isinstance(error, StoppedError):
@@ -205,7 +205,7 @@ def _run_undisturbed(
         if found:
             if timetable is not None:
                 timetable.end(job.block, treatment.levels)
-            on_trial(replace(min(found, key=stolen.share), attempts=len(found)))
+            on_trial(replace(min(found, key=steal_time.share), attempts=len(found)))
 
 
 def _side_by_side(
@@ -259,7 +259,7 @@ def _run_there(
     try:
         while pending:
             ended, pending = wait(pending, _POLL_S, FIRST_COMPLETED)
-            timetable.say(f"{len(pending)} blocks to go")
+            timetable.report(f"{len(pending)} blocks to go")
             for future in ended:
                 result = future.result()
                 for trial in result.trials:

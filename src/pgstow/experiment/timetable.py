@@ -34,7 +34,7 @@ def scheduled_s(treatment: Treatment) -> float:
 
 
 class Timetable:
-    """The trials of a run, as they pass. ``progress`` is told from whatever thread knows."""
+    """The trials of a run and their times. ``progress`` is called from any thread."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Timetable:
                 took_s = self._clock() - began_s
                 self._set_ups.append(max(took_s - scheduled_s(trial.treatment), 0.0))
 
-    def say(self, what: str) -> None:
+    def report(self, what: str) -> None:
         """Tell how far the run is."""
         if self._progress is None:
             return

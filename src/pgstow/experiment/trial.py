@@ -31,7 +31,7 @@ from pgstow.model.experiment import (
 from pgstow.model.provenance import Warning
 
 _SLACK_S = 30.0  # the load is asked for longer than is measured, and stopped
-_END_PATIENCE_S = 300.0  # for the last transactions of a load that ends by itself
+_END_TIMEOUT_S = 300.0  # for the last transactions of a load that ends by itself
 _TOLERANCE_S = 1.0
 
 
@@ -210,7 +210,7 @@ def _measure(
             else:
                 _watch(running, schedule.duration_s, run_context, "measuring")
                 if not is_warmed:
-                    _await_end(running, run_context, _END_PATIENCE_S)
+                    _await_end(running, run_context, _END_TIMEOUT_S)
             warnings = end_watch()
             ended_s = time.time()
         began_at = datetime.fromtimestamp(began_s, UTC)
@@ -224,7 +224,7 @@ def _watch(running: Running, seconds: float, run_context: RunContext, what: str)
     """Let the load run for so long; what ends it before is an error."""
     began_s = time.monotonic()
     while (left_s := began_s + seconds - time.monotonic()) > 0:
-        run_context.say(what)
+        run_context.report(what)
         if running.wait(min(0.2, left_s)):
             if left_s <= _TOLERANCE_S:
                 return
@@ -236,13 +236,13 @@ def _watch(running: Running, seconds: float, run_context: RunContext, what: str)
             )
 
 
-def _await_end(running: Running, run_context: RunContext, patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
+def _await_end(running: Running, run_context: RunContext, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
     while not running.wait(0.2):
-        run_context.say("measuring")
+        run_context.report("measuring")
         if time.monotonic() > deadline:
             raise ServerError(
-                f"the load has not ended after {patience_s:g} s",
+                f"the load has not ended after {timeout_s:g} s",
                 "see whether the server answers, and what it waits for; a fixed number of "
                 "transactions needs a longer schedule.duration",
             )

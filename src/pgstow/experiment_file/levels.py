@@ -1,4 +1,4 @@
-"""Factors' levels as changes of the file's tables, and the combinations that are wanted."""
+"""Factors' levels as changes of the file's tables, and the combinations to run."""
 
 import itertools
 from collections.abc import Iterator, Mapping

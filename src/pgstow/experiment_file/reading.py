@@ -77,12 +77,12 @@ def parse_experiment(
 
 def select(experiment: Experiment, only: Mapping[str, Sequence[str]]) -> Experiment:
     """The experiment with these levels of these factors alone, its baseline among them."""
-    for factor, wanted in only.items():
+    for factor, requested in only.items():
         if factor not in experiment.factors:
             what = f"experiment {experiment.name} has no factor {factor}"
             raise UserError(what, did_you_mean(factor, experiment.factors))
         known = experiment.levels_of(factor)
-        for level in wanted:
+        for level in requested:
             if level not in known:
                 what = f"factor {factor} of experiment {experiment.name} has no level {level}"
                 raise UserError(what, did_you_mean(level, known))
@@ -92,7 +92,7 @@ def select(experiment: Experiment, only: Mapping[str, Sequence[str]]) -> Experim
     treatments = tuple(
         treatment
         for treatment in experiment.treatments
-        if all(treatment.level(factor) in wanted for factor, wanted in only.items())
+        if all(treatment.level(factor) in requested for factor, requested in only.items())
     )
     if not treatments:
         what = f"experiment {experiment.name} has no treatment of these levels together"
@@ -162,24 +162,24 @@ class _Reading:
             raise UserError(f"{where}: {error.message}", error.remedy) from None
         return tables | {"layout": found}
 
-    def _with_profile(self, base: Tables, wanted: str) -> tuple[str, Tables]:
+    def _with_profile(self, base: Tables, requested: str) -> tuple[str, Tables]:
         profiles = self.written.get("profiles", {})
         if not isinstance(profiles, Mapping):
             raise UserError(f"profiles: must be a table, not {shown(profiles)}", "[profiles.NAME]")
         if not profiles:
             return "", base
-        if wanted not in profiles:
-            raise UserError(f"there is no profile {wanted!r}", did_you_mean(wanted, profiles))
-        location = f"profiles.{wanted}"
-        if not isinstance(profiles[wanted], Mapping):
-            what = f"{location}: must be a table, not {shown(profiles[wanted])}"
+        if requested not in profiles:
+            raise UserError(f"there is no profile {requested!r}", did_you_mean(requested, profiles))
+        location = f"profiles.{requested}"
+        if not isinstance(profiles[requested], Mapping):
+            what = f"{location}: must be a table, not {shown(profiles[requested])}"
             raise UserError(what, f"write it as [{location}]")
         try:
-            found = list(keys.changes(profiles[wanted]))
+            found = list(keys.changes(profiles[requested]))
         except ValueError as error:
             rule, _, remedy = str(error).partition("; ")
             raise UserError(f"{location}: {rule}", remedy) from None
-        return wanted, self._with_changes(base, found, location)
+        return requested, self._with_changes(base, found, location)
 
     def _with_changes(self, tables: Tables, changes: Changes, location: str) -> Tables:
         made = {path[2] for path, _ in changes if path[:2] == _VOLUMES and path[3:] == _TYPE}
@@ -275,15 +275,15 @@ def _validated(model: type[_Table], tables: Tables, origins: Mapping[keys.Path, 
         raise UserError(prefix + message, remedy + more) from None
 
 
-def _picked(path: keys.Path, written: Any, wanted: Any, location: str) -> Any:
+def _picked(path: keys.Path, written: Any, requested: Any, location: str) -> Any:
     """Levels by name, where a profile lists those to keep of a table."""
-    if not isinstance(written, Mapping) or not isinstance(wanted, list):
-        return wanted
-    for name in wanted:
+    if not isinstance(written, Mapping) or not isinstance(requested, list):
+        return requested
+    for name in requested:
         if name not in written:
             what = f"{location}: {dotted(path)}: {shown(name)}: there is no such level"
             raise UserError(what, did_you_mean(str(name), written))
-    return {name: written[name] for name in wanted}
+    return {name: written[name] for name in requested}
 
 
 def _with_mounts(tables: Tables) -> Tables:

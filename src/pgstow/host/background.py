@@ -12,7 +12,7 @@ from pathlib import Path
 from pgstow.host import processes, programs
 from pgstow.model.errors import HostError
 
-_KILL_PATIENCE_S = 5.0
+_KILL_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class BackgroundProgram:
         """End it at once."""
         if self.is_running:
             self._process.kill()
-            self.wait(_KILL_PATIENCE_S)
+            self.wait(_KILL_TIMEOUT_S)
 
     def __enter__(self) -> "BackgroundProgram":
         return self

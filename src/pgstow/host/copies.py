@@ -1,8 +1,8 @@
 """Copy a directory so that it is known, file by file, what the copy wrote: only that is removed.
 
-A list lies in the copy itself. Each file is written under a name that nobody else uses, then
+The list is in the copy itself. Each file is written under a name that nobody else uses, then
 listed with its inode, size and time, then given its own name, if that is free. So a file that
-somebody else put there, or wrote to since, is told from ours at any moment, and is never touched.
+somebody else put there, or wrote to since, is always known not to be ours, and never touched.
 """
 
 import json
@@ -129,12 +129,12 @@ class Copy:
         unchanged_before: float,
     ) -> None:
         """Copy one directory's entries; what has gone since it was listed, the last pass sees."""
-        wanted = set()
+        needed = set()
         for entry in sorted(os.scandir(self.source / inside), key=lambda e: e.name):
             path = inside / entry.name
             if str(path) == LIST_NAME:
                 continue
-            wanted.add(entry.name)
+            needed.add(entry.name)
             try:
                 if entry.is_dir(follow_symlinks=False):
                     self._make_directory(path)
@@ -150,7 +150,7 @@ class Copy:
                 if not (self.target / inside).is_dir():
                     raise
         for present in sorted(self._files(ours, self.target / inside)):
-            if present.parent == self.target / inside and present.name not in wanted:
+            if present.parent == self.target / inside and present.name not in needed:
                 self.disk.remove_file(present)
         self.disk.dress(self.target / inside, (self.source / inside).stat())
         self.disk.sync(self.target / inside)
@@ -187,7 +187,7 @@ class Copy:
             self.disk.rename(draft, target)
             return
         try:
-            self.disk.place(draft, target)
+            self.disk.publish(draft, target)
         except FileExistsError:
             raise self._foreign(target) from None
 
@@ -196,7 +196,7 @@ class Copy:
         draft = self.target / f"{LIST_NAME}.{self.token}"
         draft.unlink(missing_ok=True)
         self.disk.append(draft, json.dumps(["copy", self.token]) + "\n", _owner(self.source))
-        self.disk.place(draft, self.list_file)
+        self.disk.publish(draft, self.list_file)
 
     def _note(self, *entry: object) -> None:
         """Add a line; what a kill left of the line before does not run into it."""

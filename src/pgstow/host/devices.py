@@ -104,7 +104,7 @@ def is_mount(path: str) -> bool:
 
 
 def mount_of(path: str, table: Iterable[Mount], device_number: int | None = None) -> Mount | None:
-    """The mount that holds an absolute path: the deepest, and of those at one place the last.
+    """The mount that holds an absolute path: the deepest, and of those at one path the last.
 
     Where the path's own device number is known, a mount of it is preferred: another may be hidden
     by a mount above it.
@@ -130,24 +130,24 @@ def parse_options(text: str, path: str) -> tuple[str, ...]:
     options: tuple[str, ...] = ()
     for line in filter(None, text.split("\n")):
         fields = line.split(" ")
-        place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[1])
-        if place == path:
+        mount_point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[1])
+        if mount_point == path:
             options = tuple(fields[3].split(","))
     return options
 
 
 def _nearest_visible(path: str) -> Path:
     """The path, or its nearest parent that this user may look at."""
-    place = Path(path)
+    ancestor = Path(path)
     while True:
         try:
-            place.stat()
+            ancestor.stat()
         except PermissionError:
-            if place == place.parent:
+            if ancestor == ancestor.parent:
                 raise
-            place = place.parent
+            ancestor = ancestor.parent
         else:
-            return place
+            return ancestor
 
 
 def _block_device(mount: Mount, device_number: int) -> int | None:
@@ -173,9 +173,9 @@ def _device_name(device_number: int) -> str | None:
 
 def _rotational(device_number: int) -> bool | None:
     directory = _sysfs(device_number).resolve()
-    for place in (directory, directory.parent):  # a partition's queue is its disk's
+    for entry in (directory, directory.parent):  # a partition's queue is its disk's
         try:
-            return (place / "queue" / "rotational").read_text().strip() == "1"
+            return (entry / "queue" / "rotational").read_text().strip() == "1"
         except OSError:
             continue
     return None

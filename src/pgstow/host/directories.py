@@ -93,17 +93,17 @@ def remove_directories(made: Iterable[str], disk: Disk) -> tuple[str, ...]:
 
 def mount_point(path: str) -> str:
     """Where the filesystem of a path, or of its nearest parent that exists, is mounted."""
-    place = existing_ancestor(os.path.realpath(path))
-    while not place.is_mount():
-        place = place.parent
-    return str(place)
+    mount = existing_ancestor(os.path.realpath(path))
+    while not mount.is_mount():
+        mount = mount.parent
+    return str(mount)
 
 
 def free_bytes(path: str) -> int | None:
     """What an ordinary user may still write to the filesystem of a path, or of its parent."""
-    place = existing_ancestor(path)
+    ancestor = existing_ancestor(path)
     try:
-        found = os.statvfs(place)
+        found = os.statvfs(ancestor)
     except OSError:
         return None
     return found.f_bavail * found.f_frsize
@@ -119,10 +119,10 @@ def filesystem_id(path: str) -> int | None:
 
 def existing_ancestor(path: str) -> Path:
     """The path itself, or the nearest directory above it that exists."""
-    place = Path(path)
-    while not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    return place
+    ancestor = Path(path)
+    while not os.path.lexists(ancestor) and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
+    return ancestor
 
 
 def server_user(data_directory: str) -> tuple[int, int]:

@@ -18,7 +18,7 @@ def disk_errors(doing: str) -> Iterator[None]:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         raise HostError(
-            f"{doing}: {error.strerror or error}{where}", "mend that, and run apply again"
+            f"{doing}: {error.strerror or error}{where}", "remedy that, then run apply again"
         ) from error
 
 
@@ -62,7 +62,7 @@ class Disk:
         path.chmod(like.st_mode & 0o7777)
         os.utime(path, ns=(like.st_atime_ns, like.st_mtime_ns))
 
-    def place(self, source: Path, target: Path) -> None:
+    def publish(self, source: Path, target: Path) -> None:
         """Give a file a name that must be free: FileExistsError where it is not."""
         os.link(source, target)
         source.unlink()

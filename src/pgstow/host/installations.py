@@ -6,13 +6,13 @@ from pgstow.host.server import find_embedded
 from pgstow.model.errors import UserError
 
 # Where the packages of Debian and Ubuntu, and those of Red Hat, have them.
-_PLACES = ("/usr/lib/postgresql/{version}/bin", "/usr/pgsql-{version}/bin")
+_PATTERNS = ("/usr/lib/postgresql/{version}/bin", "/usr/pgsql-{version}/bin")
 _VERSIONS = range(14, 31)
 
 
 def find_bindir(version: int) -> Path | None:
     """The directory of a version's programs: the embedded server's, else an installed one's."""
-    candidates = [Path(place.format(version=version)) for place in _PLACES]
+    candidates = [Path(pattern.format(version=version)) for pattern in _PATTERNS]
     installed = [bindir for bindir in candidates if (bindir / "initdb").exists()]
     return find_embedded(version) or (installed[0] if installed else None)
 

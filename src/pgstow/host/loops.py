@@ -80,7 +80,7 @@ def of_file(file: Path) -> tuple[Loop, ...]:
 
 
 def in_directory(directory: Path) -> tuple[Loop, ...]:
-    """The loop devices whose backing file lies directly in a directory."""
+    """The loop devices whose backing file is directly in a directory."""
     found = []
     for entry in _SYS_BLOCK.glob("loop*"):
         file = _read(entry / "loop/backing_file")
@@ -104,14 +104,14 @@ def grow(loop: Loop) -> None:
     programs.run(arguments, timeout_s=_LOSETUP_TIMEOUT_S)
 
 
-def detach(loop: Loop, *, patience_s: float = 5.0) -> bool:
+def detach(loop: Loop, *, timeout_s: float = 5.0) -> bool:
     """Detach that very loop device; False where something still holds it, so it goes later."""
     if not is_attached(loop):
         return True
     with suppress(OSError):  # its next user's flushes must reach the file behind it
         set_write_cache(loop, True)
     programs.run(["losetup", "--detach", loop.device], timeout_s=_LOSETUP_TIMEOUT_S)
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while is_attached(loop):
         if time.monotonic() > deadline:
             return False

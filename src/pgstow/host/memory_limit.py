@@ -10,7 +10,7 @@ from pgstow.host.mounts import kernel_text
 from pgstow.model.errors import HostError
 from pgstow.units import Bytes
 
-_REMOVE_PATIENCE_S = 5.0
+_REMOVE_TIMEOUT_S = 5.0
 _V1_UNLIMITED = 1 << 62  # the kernel's "no limit" is the largest multiple of a page
 
 
@@ -29,7 +29,7 @@ class MemoryLimit:
     def create(cls, name: str, limit_bytes: int) -> "MemoryLimit | str":
         """Make (or change) the group of that name; where it cannot be: the reason, one line.
 
-        A reason, not an error: what wanted the limit can do without, and must say so.
+        A reason, not an error: the caller can do without the limit, and must say so.
         """
         if limit_bytes <= 0 or "/" in name or name in ("", ".", ".."):
             raise ValueError(f"no memory control group {name!r} of {limit_bytes} bytes")
@@ -70,7 +70,7 @@ class MemoryLimit:
         return None if text == "max" or int(text) >= _V1_UNLIMITED else Bytes(int(text))
 
     def kills(self) -> int:
-        """How many of the group's processes the kernel has killed for want of memory."""
+        """How many of the group's processes the kernel has killed because memory ran out."""
         name = "memory.events" if self.version == 2 else "memory.oom_control"
         for line in (self.directory / name).read_text().splitlines():
             key, value = line.split()
@@ -98,7 +98,7 @@ class MemoryLimit:
 
     def remove(self) -> bool:
         """Remove the group, waiting a little for its last processes to end; whether it is gone."""
-        deadline = time.monotonic() + _REMOVE_PATIENCE_S
+        deadline = time.monotonic() + _REMOVE_TIMEOUT_S
         while self.directory.exists():
             try:
                 self.directory.rmdir()
@@ -158,8 +158,8 @@ def parse_cgroup_mounts(text: str) -> tuple[str, int] | None:
 def forget_files(directory: Path) -> None:
     """Write the files below to their device and drop them from the page cache, and nothing else.
 
-    Whoever reads them next is charged with them. Links to other places (tablespaces, pg_wal) are
-    followed.
+    Whoever reads them next is charged for them. Symbolic links to directories (tablespaces,
+    pg_wal) are followed.
     """
     for folder, _, names in os.walk(directory, followlinks=True):
         for name in names:

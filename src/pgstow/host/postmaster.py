@@ -126,7 +126,7 @@ def running_pid(data_directory: str) -> int | None:
 
 
 def is_stopping(data_directory: str) -> bool:
-    """Whether a server that runs has been told to stop, by the last line of its lock file.
+    """Whether a running server is shutting down, by the last line of its lock file.
 
     One whose lock file is just going is about to be gone.
     """

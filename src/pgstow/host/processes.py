@@ -71,7 +71,7 @@ def is_running(process: ProcessIdentity) -> bool:
 
 
 def end(
-    process: ProcessIdentity, *, patience_s: float, first: signal.Signals = signal.SIGTERM
+    process: ProcessIdentity, *, timeout_s: float, first: signal.Signals = signal.SIGTERM
 ) -> bool:
     """Terminate that very process, by SIGKILL where it does not go; whether it is gone."""
     try:
@@ -84,7 +84,7 @@ def end(
             return True
         for number in (first, signal.SIGKILL):
             signal.pidfd_send_signal(descriptor, number)
-            if _gone(descriptor, patience_s):
+            if _gone(descriptor, timeout_s):
                 return True
         return not is_running(process)
     except ProcessLookupError:
@@ -110,7 +110,7 @@ def _parent(pid: int) -> int | None:
     return int(text[text.rindex(")") + 2 :].split()[1])
 
 
-def kill(family: Sequence[ProcessIdentity], *, patience_s: float) -> tuple[ProcessIdentity, ...]:
+def kill(family: Sequence[ProcessIdentity], *, timeout_s: float) -> tuple[ProcessIdentity, ...]:
     """Kill those very processes, the first first; those that are still there in the end."""
     for process in family:
         with suppress(ProcessLookupError):
@@ -120,11 +120,11 @@ def kill(family: Sequence[ProcessIdentity], *, patience_s: float) -> tuple[Proce
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             finally:
                 os.close(descriptor)
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     return tuple(
         process
         for process in family
-        if not wait_until_gone(process, patience_s=max(0.0, deadline - time.monotonic()))
+        if not wait_until_gone(process, timeout_s=max(0.0, deadline - time.monotonic()))
     )
 
 
@@ -143,12 +143,12 @@ def adopting_orphans() -> Iterator[None]:
         prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def wait_until_reaped(family: Sequence[ProcessIdentity], *, patience_s: float) -> bool:
+def wait_until_reaped(family: Sequence[ProcessIdentity], *, timeout_s: float) -> bool:
     """Wait until nothing is left of ended processes, not even zombies; whether that is so.
 
     A server that starts takes the zombie of the one before for a running one. Ours are reaped.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while True:
         for process in family:
             with suppress(ChildProcessError):
@@ -160,22 +160,22 @@ def wait_until_reaped(family: Sequence[ProcessIdentity], *, patience_s: float) -
         time.sleep(_REAPED_POLL_S)
 
 
-def wait_until_gone(process: ProcessIdentity, *, patience_s: float) -> bool:
+def wait_until_gone(process: ProcessIdentity, *, timeout_s: float) -> bool:
     """Wait for that very process to end; whether it did."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return True
     try:
-        return not is_running(process) or _gone(descriptor, patience_s)
+        return not is_running(process) or _gone(descriptor, timeout_s)
     finally:
         os.close(descriptor)
 
 
-def _gone(descriptor: int, patience_s: float) -> bool:
+def _gone(descriptor: int, timeout_s: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(patience_s * 1000))
+    return bool(poll.poll(timeout_s * 1000))
 
 
 def holders(*device_numbers: int) -> tuple[Holder, ...]:
@@ -209,12 +209,12 @@ def _links(directory: Path) -> Iterator[Path]:
 
 
 def _maps(directory: Path, device_numbers: Collection[int]) -> bool:
-    wanted = {b"%02x:%02x" % (os.major(number), os.minor(number)) for number in device_numbers}
+    needed = {b"%02x:%02x" % (os.major(number), os.minor(number)) for number in device_numbers}
     try:
         lines = (directory / "maps").read_bytes().split(b"\n")
     except OSError:
         return False
-    return any(line and line.split(maxsplit=4)[3] in wanted for line in lines)
+    return any(line and line.split(maxsplit=4)[3] in needed for line in lines)
 
 
 def _name(directory: Path) -> str:

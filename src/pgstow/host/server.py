@@ -22,7 +22,7 @@ _EMBEDDED = {16: "pginstall", 18: "pginstall18"}  # directories in the package, 
 _PORT = 5432  # of the socket's name only, and the directory is ours alone
 _START_TIMEOUT_S = 120
 _STOP_TIMEOUT_S = 120
-_KILL_PATIENCE_S = 10.0
+_KILL_TIMEOUT_S = 10.0
 _SETTINGS_FILE = "pgstow.conf"
 _COMPLAINT = re.compile(r"\b(?:FATAL|PANIC|ERROR|could not|invalid|unrecognized)\b")
 _LOG_PREFIX = re.compile(r"^.*? \[\d+\] [A-Z]+: +")
@@ -267,7 +267,7 @@ class EmbeddedServer:
         pid = self.pid
         identity = None if pid is None else processes.identify(pid)
         if identity is not None:
-            processes.end(identity, patience_s=_KILL_PATIENCE_S)
+            processes.end(identity, timeout_s=_KILL_TIMEOUT_S)
         self.process = None
 
     def _remove_runtime(self) -> None:

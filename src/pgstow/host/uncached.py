@@ -1,4 +1,4 @@
-"""Files written past the page cache, and read into it when that is wanted.
+"""Files written past the page cache, and read into it on request.
 
 Nothing of them has to be written back or dropped later. A copy through the page cache takes as much
 memory as it has bytes. That is slow where memory that was freed has to be had from a hypervisor

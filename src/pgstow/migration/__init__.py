@@ -1,4 +1,4 @@
-"""From the actual layout to the wanted one: steps such that every state between is legal. Pure."""
+"""Steps from the actual to the target layout; every state between is legal. Pure."""
 
 from pgstow.migration.ordering import drop_is_safe, inverse, remarks, steps
 from pgstow.migration.pressure import Pressure, VolumeLimits

@@ -18,7 +18,7 @@ _RESTART_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one step is expected to take."""
+    """How long one step is expected to take."""
 
     bytes: int
     wal_bytes: int
@@ -27,21 +27,21 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """Costs of moves between the present and the wanted volumes."""
+    """Costs of moves between the present and the target volumes."""
 
     state: ServerState
     wal_volume: str
-    volumes: Mapping[str, str]  # tablespace to volume, wanted over present
+    volumes: Mapping[str, str]  # tablespace to volume, the target over the present
     rates: Mapping[str, float]
     companions: Mapping[RelationId, int]  # a table's TOAST table and its index, in bytes
 
     @classmethod
     def of(
-        cls, state: ServerState, present: Layout, wanted: Layout, rates: Mapping[str, float]
+        cls, state: ServerState, present: Layout, target_layout: Layout, rates: Mapping[str, float]
     ) -> Self:
         """Make one for a migration."""
         volumes = {DEFAULT_TABLESPACE: present.postgres.data}
-        for layout in (present, wanted):
+        for layout in (present, target_layout):
             volumes |= {space.name: space.volume for space in layout.tablespaces}
         return cls(state, present.postgres.wal, volumes, rates, _companions(state))
 

@@ -1,4 +1,4 @@
-"""Order the steps from the actual to the wanted layout so that every state between is legal.
+"""Order the steps from the actual to the target layout so that every state between is legal.
 
 Tablespaces come before what goes into them, whatever needs a restart last but for dropping what is
 no longer used. What takes most load off the present volumes per second of its move moves first;
@@ -45,40 +45,40 @@ _INVERSE_KIND: dict[StepKind, StepKind] = {
 def steps(
     state: ServerState,
     present: Layout,
-    wanted: Layout,
+    target_layout: Layout,
     *,
     rates: Mapping[str, float] | None = None,
     prune: bool = False,
     made: frozenset[str] = frozenset(),
     pressure: Pressure | None = None,
 ) -> tuple[Step, ...]:
-    """The steps from a server's state to a layout, in the order they are to be taken.
+    """The steps from a server's state to a layout, in the order in which they are to be executed.
 
     ``rates`` are the volumes' limits in bytes per second by volume name, for the estimates;
     ``pressure`` is the load that goes on meanwhile, where it is known; ``made`` the tablespaces
     pgstow made, which ``prune`` drops where the layout does not need them any more (their relations
     go home first).
     """
-    for setting, _ in wanted.postgres.settings:
+    for setting, _ in target_layout.postgres.settings:
         check_setting(setting)
-    spaces = needed_tablespaces(state, wanted)
+    spaces = needed_tablespaces(state, target_layout)
     needed = {space.name for space in spaces}
     discarded = frozenset(made - needed) if prune else frozenset()
-    targets = relation_targets(state, wanted, spaces, discarded)
-    estimator = Estimator.of(state, present, wanted, rates or {})
-    taken = (
-        *_create(state, wanted, spaces),
+    targets = relation_targets(state, target_layout, spaces, discarded)
+    estimator = Estimator.of(state, present, target_layout, rates or {})
+    planned = (
+        *_create(state, target_layout, spaces),
         *_alter(state, spaces),
         *_parents(state, targets),
         *_moves(state, targets, estimator, pressure or Pressure()),
-        *_temp(state, wanted, spaces),
-        *_settings(state, wanted),
-        *_wal(state, present, wanted, estimator),
+        *_temp(state, target_layout, spaces),
+        *_settings(state, target_layout),
+        *_wal(state, present, target_layout, estimator),
     )
     reached = state
-    for step in taken:
+    for step in planned:
         reached = after(reached, step)
-    return (*taken, *_drop(reached, discarded))
+    return (*planned, *_drop(reached, discarded))
 
 
 def inverse(step: Step) -> Step:
@@ -94,16 +94,18 @@ def inverse(step: Step) -> Step:
 
 
 def drop_is_safe(state: ServerState, tablespace: str) -> bool:
-    """Whether nothing known lies in a tablespace and no temporary file is sent to it."""
+    """Whether a tablespace holds nothing known and gets no temporary files."""
     used = any(relation.tablespace == tablespace for relation in state.relations)
     used = used or any(parent.tablespace == tablespace for parent in state.partitioned)
     return not used and tablespace not in present_temp_tablespaces(state)
 
 
-def remarks(state: ServerState, wanted: Layout, taken: tuple[Step, ...]) -> tuple[Warning, ...]:
+def remarks(
+    state: ServerState, target_layout: Layout, planned_steps: tuple[Step, ...]
+) -> tuple[Warning, ...]:
     """What the user must know of a migration beside its steps."""
     found: list[Warning] = []
-    data_volume = wanted.volume(wanted.postgres.data)
+    data_volume = target_layout.volume(target_layout.postgres.data)
     if not is_under(state.data_directory, data_volume.mount):
         found.append(
             Warning(
@@ -113,7 +115,9 @@ def remarks(state: ServerState, wanted: Layout, taken: tuple[Step, ...]) -> tupl
                 "what the layout does not name stays where the data directory is",
             )
         )
-    created = [step.argument("location") for step in taken if step.kind == "create tablespace"]
+    created = [
+        step.argument("location") for step in planned_steps if step.kind == "create tablespace"
+    ]
     if created:
         found.append(
             Warning(
@@ -135,10 +139,12 @@ def remarks(state: ServerState, wanted: Layout, taken: tuple[Step, ...]) -> tupl
     return tuple(found)
 
 
-def _create(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) -> list[Step]:
+def _create(
+    state: ServerState, target_layout: Layout, spaces: tuple[Tablespace, ...]
+) -> list[Step]:
     present = {space.name for space in state.tablespaces}
     return [
-        _create_step(space, wanted.volume(space.volume).mount)
+        _create_step(space, target_layout.volume(space.volume).mount)
         for space in spaces
         if space.name not in present
     ]
@@ -175,8 +181,8 @@ def _alter(state: ServerState, spaces: tuple[Tablespace, ...]) -> list[Step]:
     ]
 
 
-def _same_options(present: TablespaceState, wanted: Tablespace) -> bool:
-    one, other = dict(present.options), dict(wanted.options)
+def _same_options(present: TablespaceState, target_space: Tablespace) -> bool:
+    one, other = dict(present.options), dict(target_space.options)
     return one.keys() == other.keys() and all(_same_option(one[key], other[key]) for key in one)
 
 
@@ -187,26 +193,28 @@ def _same_option(one: str, other: str) -> bool:
         return one == other
 
 
-def _alter_step(present: TablespaceState, wanted: Tablespace) -> Step:
+def _alter_step(present: TablespaceState, target_space: Tablespace) -> Step:
     def change(old: dict[str, str], new: dict[str, str]) -> tuple[str, tuple[tuple[str, str], ...]]:
         put = {key: new[key] for key in new if not _same_option(old.get(key, ""), new[key])}
         reset = [key for key in old if key not in new]
         clauses = [f"SET ({text.options(tuple(put.items()))})"] if put else []
         clauses += [f"RESET ({', '.join(reset)})"] if reset else []
-        sql = "; ".join(f"ALTER TABLESPACE {text.name(wanted.name)} {clause}" for clause in clauses)
+        sql = "; ".join(
+            f"ALTER TABLESPACE {text.name(target_space.name)} {clause}" for clause in clauses
+        )
         pairs = (
-            ("tablespace", wanted.name),
+            ("tablespace", target_space.name),
             *((f"option.{key}", value) for key, value in put.items()),
             *((f"reset.{key}", "") for key in reset),
         )
         return sql, pairs
 
-    old, new = dict(present.options), dict(wanted.options)
+    old, new = dict(present.options), dict(target_space.options)
     action, arguments = change(old, new)
     undo, undo_arguments = change(new, old)
     return Step(
         kind="alter tablespace",
-        subject=wanted.name,
+        subject=target_space.name,
         action=action,
         undo=undo,
         lock="none",
@@ -221,11 +229,11 @@ def _alter_step(present: TablespaceState, wanted: Tablespace) -> Step:
 def _moves(
     state: ServerState, targets: dict[RelationId, str], estimator: Estimator, pressure: Pressure
 ) -> list[Step]:
-    """Moves into volumes, then those home, so that the data volume is free before these.
+    """Moves to other volumes, then those back to pg_default: so the data volume has room for these.
 
-    Among each the one first that takes most requests off its volume per second of its move, then
-    online ones, then small ones. Each step's time beside the load supposes that those before it
-    have taken their load along.
+    In each group the first is the move that takes most requests off its volume per second it
+    lasts; then come online moves, then small ones. A step's time beside the load supposes that
+    the steps before it have moved their load away.
     """
     moving = [r for r in state.relations if targets.get(r.id, r.tablespace) != r.tablespace]
 
@@ -279,7 +287,7 @@ def _move(relation: Relation, target: str, estimator: Estimator) -> Step:
 def _parents(state: ServerState, targets: dict[RelationId, str]) -> list[Step]:
     """Partitioned tables and indexes: nothing is copied, but new partitions are made there.
 
-    They come before their partitions: one that is made meanwhile is in its place at once.
+    They come before their partitions: one that is made meanwhile is placed right at once.
     """
     return [
         _parent(parent, targets[parent.id])
@@ -309,8 +317,8 @@ def _parent(parent: PartitionedRelation, target: str) -> Step:
     )
 
 
-def _temp(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) -> list[Step]:
-    names = temp_tablespaces(wanted, spaces)
+def _temp(state: ServerState, target_layout: Layout, spaces: tuple[Tablespace, ...]) -> list[Step]:
+    names = temp_tablespaces(target_layout, spaces)
     present = present_temp_tablespaces(state)
     if names is None or names == present:
         return []
@@ -341,9 +349,9 @@ def _temp(state: ServerState, wanted: Layout, spaces: tuple[Tablespace, ...]) ->
     ]
 
 
-def _settings(state: ServerState, wanted: Layout) -> list[Step]:
+def _settings(state: ServerState, target_layout: Layout) -> list[Step]:
     found = []
-    for setting, value in wanted.postgres.settings:
+    for setting, value in target_layout.postgres.settings:
         present = state.setting(setting)
         if present is None or not same_value(setting, present, value):
             found.append(_setting_step(setting, present, value))
@@ -373,10 +381,12 @@ def _setting_step(setting: str, present: str | None, value: str) -> Step:
     )
 
 
-def _wal(state: ServerState, present: Layout, wanted: Layout, estimator: Estimator) -> list[Step]:
+def _wal(
+    state: ServerState, present: Layout, target_layout: Layout, estimator: Estimator
+) -> list[Step]:
     inside = f"{state.data_directory.rstrip('/')}/pg_wal"
-    volume = wanted.volume(wanted.postgres.wal)
-    is_inside = wanted.postgres.wal == wanted.postgres.data
+    volume = target_layout.volume(target_layout.postgres.wal)
+    is_inside = target_layout.postgres.wal == target_layout.postgres.data
     directory = inside if is_inside else f"{volume.mount.rstrip('/')}/pg_wal"
     actual = state.wal_directory
     if actual is None:
@@ -386,9 +396,9 @@ def _wal(state: ServerState, present: Layout, wanted: Layout, estimator: Estimat
         actual = f"{before.mount.rstrip('/')}/pg_wal"
         if present.postgres.wal == present.postgres.data:
             actual = inside
-    elif volume_at(wanted, actual) == volume.name or actual == directory:
+    elif volume_at(target_layout, actual) == volume.name or actual == directory:
         return []
-    cost = estimator.wal_move(present.postgres.wal, wanted.postgres.wal)
+    cost = estimator.wal_move(present.postgres.wal, target_layout.postgres.wal)
     return [_wal_step(actual, directory, volume.mount, cost)]
 
 

@@ -63,12 +63,12 @@ class Pressure:
         if limits is None or seen is None:
             return None
         stays = 1.0 - self.relieved
-        turn = _REQUESTS / (_REQUESTS + seen.queue.mean * stays)
+        share = _REQUESTS / (_REQUESTS + seen.queue.mean * stays)
         found = []
         if limits.iops is not None:
             used = (seen.reads.mean + seen.writes.mean) * stays / limits.iops
-            found.append(limits.iops * max(1.0 - used, turn) * _REQUEST_BYTES)
+            found.append(limits.iops * max(1.0 - used, share) * _REQUEST_BYTES)
         if limits.bytes_per_second is not None:
             used = (seen.read_bytes.mean + seen.write_bytes.mean) * stays / limits.bytes_per_second
-            found.append(limits.bytes_per_second * max(1.0 - used, turn))
+            found.append(limits.bytes_per_second * max(1.0 - used, share))
         return min(found, default=None)

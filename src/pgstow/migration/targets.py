@@ -51,19 +51,19 @@ def volume_at(layout: Layout, path: str) -> str | None:
     return max(above, key=lambda volume: len(volume.mount.rstrip("/"))).name if above else None
 
 
-def needed_tablespaces(state: ServerState, wanted: Layout) -> tuple[Tablespace, ...]:
+def needed_tablespaces(state: ServerState, target_layout: Layout) -> tuple[Tablespace, ...]:
     """The layout's tablespaces with their directories, and one for temporary files where needed."""
-    spaces = list(wanted.tablespaces)
-    for volume in temp_volumes(wanted):
+    spaces = list(target_layout.tablespaces)
+    for volume in temp_volumes(target_layout):
         if not any(space.volume == volume for space in spaces):
             spaces.append(Tablespace(name=f"temp_{volume}", volume=volume))
     located = []
     for space in spaces:
         present = next((t for t in state.tablespaces if t.name == space.name), None)
-        mount = wanted.volume(space.volume).mount
+        mount = target_layout.volume(space.volume).mount
         location = canonical(space.location) if space.location else location_on(mount, space.name)
         if present is not None and present.location != location:
-            if space.location or volume_at(wanted, present.location) != space.volume:
+            if space.location or volume_at(target_layout, present.location) != space.volume:
                 raise LayoutError(
                     f"tablespace {space.name!r} is at {present.location}, not at {location} on "
                     f"volume {space.volume}",
@@ -74,21 +74,25 @@ def needed_tablespaces(state: ServerState, wanted: Layout) -> tuple[Tablespace, 
     return tuple(located)
 
 
-def temp_volumes(wanted: Layout) -> tuple[str, ...]:
+def temp_volumes(target_layout: Layout) -> tuple[str, ...]:
     """Volumes of temporary files, apart from that of the data directory."""
-    return tuple(name for name in wanted.postgres.temp if name != wanted.postgres.data)
+    return tuple(
+        name for name in target_layout.postgres.temp if name != target_layout.postgres.data
+    )
 
 
-def temp_tablespaces(wanted: Layout, spaces: tuple[Tablespace, ...]) -> tuple[str, ...] | None:
+def temp_tablespaces(
+    target_layout: Layout, spaces: tuple[Tablespace, ...]
+) -> tuple[str, ...] | None:
     """The names temp_tablespaces is to have; None: the layout does not say.
 
     On each volume, a tablespace without relations is preferred to one with.
     """
-    if not wanted.postgres.temp:
+    if not target_layout.postgres.temp:
         return None
     names = []
-    for volume in wanted.postgres.temp:
-        if volume == wanted.postgres.data:
+    for volume in target_layout.postgres.temp:
+        if volume == target_layout.postgres.data:
             names.append(DEFAULT_TABLESPACE)
             continue
         on_it = [space for space in spaces if space.volume == volume]
@@ -110,7 +114,7 @@ def present_temp_tablespaces(state: ServerState) -> tuple[str, ...]:
 
 def relation_targets(
     state: ServerState,
-    wanted: Layout,
+    target_layout: Layout,
     spaces: tuple[Tablespace, ...],
     discarded: frozenset[str],
 ) -> dict[RelationId, str]:
@@ -118,14 +122,14 @@ def relation_targets(
 
     A partitioned one has no file: its tablespace is where new partitions are made.
 
-    A relation the layout does not name goes home to pg_default only from a tablespace that the
-    layout lists (there the layout says what lies in it) or from one that is to be dropped. In any
+    A relation the layout does not name goes back to pg_default only from a tablespace that the
+    layout lists (there the layout says what is in it) or from one that is to be dropped. In any
     other tablespace it is left alone: nobody asked pgstow about it. TOAST follows its table, and
     an index that a failed REINDEX CONCURRENTLY left behind is not moved.
     """
     known = {relation.id: relation for relation in state.relations}
     named = _named(state, spaces, known)
-    listed = {space.name for space in wanted.tablespaces} | discarded
+    listed = {space.name for space in target_layout.tablespaces} | discarded
     targets: dict[RelationId, str] = {}
     for relation in state.relations:
         if relation.kind in _TOAST_KINDS or relation.id.schema in _SYSTEM_SCHEMAS:
@@ -193,6 +197,6 @@ def _check_toast(
             owner = known.get(owner.table)
         if owner is None or targets.get(owner.id, owner.tablespace) != space_name:
             raise LayoutError(
-                f"{relation_id} is a TOAST relation and lies where its table lies",
+                f"{relation_id} is a TOAST relation and is stored with its table",
                 f"name {owner.id if owner else 'its table'} instead",
             )

@@ -4,7 +4,7 @@ from pgstow.observe.aggregate import Machine, Observation, aggregate
 from pgstow.observe.intervals import Sample
 from pgstow.observe.layout import PresentLayout, present_layout
 from pgstow.observe.merging import merged
-from pgstow.observe.run import observe, places
+from pgstow.observe.run import filesystems_of, observe
 
 __all__ = [
     "Machine",
@@ -12,8 +12,8 @@ __all__ = [
     "PresentLayout",
     "Sample",
     "aggregate",
+    "filesystems_of",
     "merged",
     "observe",
-    "places",
     "present_layout",
 ]

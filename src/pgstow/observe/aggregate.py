@@ -45,7 +45,7 @@ class Observation:
 
 
 def aggregate(observation: Observation) -> Profile:
-    """Turn samples into rates with their spread; needs two samples that no reset lies between."""
+    """Turn samples into rates with their spread; needs two samples with no reset between them."""
     kept, warnings = intervals(observation.samples)
     if not kept:
         detail = f": {warnings[0].message}" if warnings else ""

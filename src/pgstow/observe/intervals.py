@@ -1,4 +1,4 @@
-"""From cumulative counters to rates: pairs of samples, without those a reset lies between."""
+"""From cumulative counters to rates: pairs of samples, without those with a reset between them."""
 
 import itertools
 import statistics
@@ -32,7 +32,7 @@ class Interval:
 
 
 def intervals(samples: Sequence[Sample]) -> tuple[tuple[Interval, ...], tuple[Warning, ...]]:
-    """Pair the samples; what a restart or a reset makes meaningless is left out, and said."""
+    """Pair the samples; pairs across a restart or a reset are left out, with a warning."""
     kept = []
     warnings: dict[tuple[str, str], int] = {}
     for before, after in itertools.pairwise(samples):

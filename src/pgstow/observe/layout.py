@@ -28,14 +28,14 @@ from pgstow.model.storage import (
 from pgstow.units import GIB, Bytes
 
 _UNSEEN_MOUNT = "/"
-_FREE_SHARE_UNSEEN = 2  # an unseen volume is taken to be twice as large as what lies on it
+_FREE_SHARE_UNSEEN = 2  # an unseen volume is taken to be twice as large as what is stored on it
 # Mount options that matter to a layout; the rest are the kernel's defaults spelled out.
 _OPTIONS = re.compile(
     r"noatime|nodiratime|lazytime|discard|nobarrier|barrier=.*|data=.*|commit=.*|sync|dirsync"
     r"|largeio|allocsize=.*|nodelalloc|swalloc|nodatacow|nodatasum|compress(?:-force)?=.*"
 )
 _FILESYSTEMS: tuple[storage.Filesystem, ...] = get_args(storage.Filesystem)
-_TOAST = ("toast", "toast index")  # it lies with its table
+_TOAST = ("toast", "toast index")  # it is stored with its table
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Volumes:
     """The volumes found so far, by mount."""
 
     known: tuple[Volume, ...]
-    places: Mapping[str, Filesystem | None]
+    filesystems: Mapping[str, Filesystem | None]
     is_mount: Callable[[str], bool]
     unseen_bytes: int
     by_mount: dict[str, Volume] = field(default_factory=dict)
@@ -65,62 +65,62 @@ class _Volumes:
         ``stated`` is the one that the user's layout has for it: of a host that cannot be seen there
         is nothing else to go by.
         """
-        place = self.places.get(path)
-        volume = self._known(place.path if place else path, place)
-        if volume is None and place is None and stated is not None:
+        filesystem = self.filesystems.get(path)
+        volume = self._known(filesystem.path if filesystem else path, filesystem)
+        if volume is None and filesystem is None and stated is not None:
             self.warn(
                 "mount-not-matched",
                 f"{path} is under no mount of the layout file, and its host cannot be seen: it is"
                 f" taken to be on volume {stated.name}, as the layout file says",
-                f"give {stated.name} the mount that {path} lies under",
+                f"give {stated.name} the mount that {path} is under",
             )
             volume = stated
         if volume is None:
-            mount = place.mount if place else _UNSEEN_MOUNT
-            volume = self.by_mount.get(mount) or self._generic(place, mount, name)
+            mount = filesystem.mount if filesystem else _UNSEEN_MOUNT
+            volume = self.by_mount.get(mount) or self._generic(filesystem, mount, name)
         self.by_mount.setdefault(volume.mount, volume)
-        if place is not None and place.device is not None:
-            self.devices.setdefault(place.device, volume.name)
+        if filesystem is not None and filesystem.device is not None:
+            self.devices.setdefault(filesystem.device, volume.name)
         return volume.name
 
-    def _known(self, path: str, place: Filesystem | None) -> Volume | None:
+    def _known(self, path: str, filesystem: Filesystem | None) -> Volume | None:
         """The known volume with the deepest mount over the path, unless the host has a deeper."""
         holding = [
             volume
             for volume in self.known
             if PurePosixPath(path).is_relative_to(volume.mount)
-            and (place is None or len(volume.mount) >= len(place.mount))
+            and (filesystem is None or len(volume.mount) >= len(filesystem.mount))
         ]
         if not holding:
             return None
         volume = max(holding, key=lambda volume: len(volume.mount))
-        if place is not None and volume.mount != place.mount:
+        if filesystem is not None and volume.mount != filesystem.mount:
             self.warn(
                 "not-a-mount",
-                f"{volume.mount} of volume {volume.name} is a directory of {place.mount}, "
+                f"{volume.mount} of volume {volume.name} is a directory of {filesystem.mount}, "
                 "not a filesystem of its own",
             )
         return volume
 
-    def _generic(self, place: Filesystem | None, mount: str, name: str) -> Volume:
+    def _generic(self, filesystem: Filesystem | None, mount: str, name: str) -> Volume:
         taken = {volume.name for volume in self.by_mount.values()}
         taken |= {volume.name for volume in self.known}
         name = _free_name(name, taken)
-        kind = _generic_type(place)
+        kind = _generic_type(filesystem)
         self.warn(
             "volume-type-assumed",
             f"volume {name} at {mount} is taken for {kind}: what it is cannot be seen from here",
             "describe it in a layout file and pass that with --layout",
         )
-        if place is None:
+        if filesystem is None:
             return Volume(name, kind, Bytes(self.unseen_bytes), mount, mount_options=())
         return Volume(
             name=name,
             type=kind,
-            size_bytes=Bytes(max(1, place.size_bytes)),
+            size_bytes=Bytes(max(1, filesystem.size_bytes)),
             mount=mount,
-            filesystem=next((kind for kind in _FILESYSTEMS if kind == place.kind), "ext4"),
-            mount_options=tuple(o for o in place.options if _OPTIONS.fullmatch(o)),
+            filesystem=next((kind for kind in _FILESYSTEMS if kind == filesystem.kind), "ext4"),
+            mount_options=tuple(o for o in filesystem.options if _OPTIONS.fullmatch(o)),
         )
 
     def warn(self, code: str, message: str, remedy: str = "") -> None:
@@ -130,7 +130,7 @@ class _Volumes:
 
     def add_idle(self) -> None:
         """Add the known volumes that hold nothing yet, where they are mounted or unseen."""
-        seen = any(self.places.values())
+        seen = any(self.filesystems.values())
         for volume in self.known:
             if volume.mount in self.by_mount:
                 continue
@@ -146,15 +146,15 @@ class _Volumes:
 
 def present_layout(
     state: ServerState,
-    places: Mapping[str, Filesystem | None],
+    filesystems: Mapping[str, Filesystem | None],
     given: Layout | None = None,
     emulated: tuple[Volume, ...] = (),
     is_mount: Callable[[str], bool] = lambda _: True,
 ) -> PresentLayout:
-    """Work out the layout the server has; ``places`` maps its paths to filesystems seen here."""
+    """The server's present layout; ``filesystems`` maps its paths to filesystems seen here."""
     stored = sum(relation.size_bytes for relation in state.relations)
     unseen_bytes = max(GIB, stored * _FREE_SHARE_UNSEEN)
-    volumes = _Volumes(_known_volumes(given, emulated), places, is_mount, unseen_bytes)
+    volumes = _Volumes(_known_volumes(given, emulated), filesystems, is_mount, unseen_bytes)
     data = volumes.hold(state.data_directory, "data", _stated(given, lambda g: g.postgres.data))
     wal = data
     if state.wal_directory is not None:
@@ -197,7 +197,7 @@ def _stated(given: Layout | None, name: Callable[[Layout], str]) -> Volume | Non
 def _tablespaces(
     state: ServerState, volumes: _Volumes, given: Layout | None
 ) -> tuple[Tablespace, ...]:
-    home = _stated(given, lambda g: g.postgres.data)
+    data_volume = _stated(given, lambda g: g.postgres.data)
     stated = {one.name: given.volume(one.volume) for one in given.tablespaces} if given else {}
     relations: dict[str, list[RelationId]] = {}
     for relation in state.relations:
@@ -206,7 +206,7 @@ def _tablespaces(
     return tuple(
         Tablespace(
             name=space.name,
-            volume=volumes.hold(space.location, space.name, stated.get(space.name, home)),
+            volume=volumes.hold(space.location, space.name, stated.get(space.name, data_volume)),
             relations=tuple(relations.get(space.name, ())),
             options=space.options,
             location=space.location,
@@ -234,15 +234,19 @@ def split_identifiers(text: str) -> tuple[str, ...]:
     return tuple(plain or quoted.replace('""', '"') for quoted, plain in found)
 
 
-def _generic_type(place: Filesystem | None) -> str:
-    if place is not None and place.device is not None and place.device.startswith("nvme"):
+def _generic_type(filesystem: Filesystem | None) -> str:
+    if (
+        filesystem is not None
+        and filesystem.device is not None
+        and filesystem.device.startswith("nvme")
+    ):
         return "local-nvme"
-    return "local-hdd" if place is not None and place.rotational else "local-ssd"
+    return "local-hdd" if filesystem is not None and filesystem.rotational else "local-ssd"
 
 
-def _free_name(wanted: str, taken: set[str]) -> str:
-    """A volume's name like ``wanted`` that nobody has."""
-    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", wanted).strip("-")[:24]
+def _free_name(preferred: str, taken: set[str]) -> str:
+    """A volume's name like ``preferred`` that nobody has."""
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", preferred).strip("-")[:24]
     if not stem or not stem[0].isalpha():
         stem = f"volume-{stem}".strip("-")
     names = [stem, *(f"{stem}-{number}" for number in range(2, len(taken) + 3))]

@@ -39,9 +39,9 @@ def observe(
     """Sample a server every ``interval_s`` for ``duration_s`` seconds, or until ``stop()``.
 
     ``clock`` is monotonic; ``progress(done_s, total_s)`` is called as time passes. What the
-    volumes are is told by ``layout``, and where that does not by the ``emulated`` ones, matched
-    by mount. ``commit_probe_per_s`` is the rate of tiny commits to time; they write WAL, so there
-    are none unless asked for.
+    volumes are is given by ``layout``; what it does not give, by the ``emulated`` volumes with the
+    same mount. ``commit_probe_per_s`` is the rate of tiny commits to time; they write WAL, so the
+    default is none.
     """
     if not _SHORTEST_INTERVAL_S <= interval_s <= duration_s:
         raise UserError(
@@ -61,7 +61,7 @@ def observe(
         loop.run(duration_s, interval_s)
     inspection, later = _inspect_again(dsn, inspection)
     state = inspection.state
-    present = present_layout(state, places(state), layout, emulated, devices.is_mount)
+    present = present_layout(state, filesystems_of(state), layout, emulated, devices.is_mount)
     return aggregate(
         Observation(
             started_at=started_at,
@@ -156,7 +156,7 @@ def _inspect_again(dsn: str, first: Inspection) -> tuple[Inspection, tuple[Warni
         return first, (Warning("state-stale", reason),)
 
 
-def places(state: ServerState) -> dict[str, Filesystem | None]:
+def filesystems_of(state: ServerState) -> dict[str, Filesystem | None]:
     """The filesystem of each directory the server uses; empty where the host cannot be seen."""
     if not state.is_local:
         return {}

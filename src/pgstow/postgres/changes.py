@@ -38,7 +38,7 @@ class CancelledError(ServerError):
 
 
 class NotReloadedError(ServerError):
-    """ALTER SYSTEM wrote its file, and the server was not told to read it."""
+    """ALTER SYSTEM wrote its file, and the server was not asked to reload it."""
 
 
 @contextmanager

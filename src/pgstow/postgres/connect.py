@@ -121,8 +121,8 @@ def _is_torn(uri: str, parameters: dict[str, Any]) -> bool:
 
 def _options(given: Any) -> str:
     """The session's settings as startup options, so that none outlives it behind a pooler."""
-    wanted = " ".join(f"-c {name}={value}" for name, value in _OBSERVING.items())
-    return " ".join(filter(None, (str(given or os.environ.get("PGOPTIONS", "")), wanted)))
+    requested = " ".join(f"-c {name}={value}" for name, value in _OBSERVING.items())
+    return " ".join(filter(None, (str(given or os.environ.get("PGOPTIONS", "")), requested)))
 
 
 def redacted_dsn(dsn: str) -> str:

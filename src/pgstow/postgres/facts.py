@@ -147,7 +147,7 @@ def leftover_indexes(
 
     It is the rebuild's own only if all agrees. Until the new index takes the old one's name, the
     new one (``_ccnew``) is what may be left: it came after the table's indexes were looked at, and
-    lies where the rebuild was to bring it. From then on it is the old one (``_ccold``): the very
+    is where the rebuild was to bring it. From then on it is the old one (``_ccold``): the very
     index that was rebuilt. Names are cut to fit into 63 bytes, so only the part before the suffix
     is compared, as far as it goes.
     """
@@ -326,7 +326,7 @@ def tablespace_databases(connection: Connection, name: str) -> tuple[str, ...]:
 
 
 def tablespace_relations(connection: Connection, name: str) -> tuple[tuple[str, str | None], ...]:
-    """What of the session's database lies in a tablespace: each relation and its file's number.
+    """What of the session's database is in a tablespace: each relation and its file's number.
 
     A partitioned table or index has no file, and keeps its tablespace all the same.
     """

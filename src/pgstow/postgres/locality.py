@@ -1,4 +1,4 @@
-"""Whether a server's data directory is on this machine: told from its own files, with care.
+"""Whether a server's data directory is on this machine: read from its own files, with care.
 
 A path that exists here is no proof: a server in a container, or behind a tunnel on 127.0.0.1, may
 have a directory of the same name. So its lock file must agree on port and start time; where that
@@ -56,9 +56,9 @@ def _socket_owned_by(directory: Path, socket_directories: tuple[str, ...], port:
         owner = directory.stat().st_uid
     except OSError:
         return False
-    for place in socket_directories:
+    for socket_directory in socket_directories:
         try:
-            if (Path(place) / f".s.PGSQL.{port}").stat().st_uid == owner:
+            if (Path(socket_directory) / f".s.PGSQL.{port}").stat().st_uid == owner:
                 return True
         except OSError:
             continue

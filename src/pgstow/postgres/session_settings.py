@@ -17,7 +17,7 @@ class ServerSettings:
     version: str  # "16.4"
     version_num: int
     address: str  # host and port
-    refused: tuple[str, ...]  # wanted settings that neither hold nor can be a session's
+    refused: tuple[str, ...]  # requested settings that neither hold nor can be a session's
 
 
 def with_settings(dsn: str, settings: Mapping[str, str]) -> str:
@@ -29,9 +29,9 @@ def with_settings(dsn: str, settings: Mapping[str, str]) -> str:
     if not settings:
         return dsn
     known = parse_dsn(dsn)
-    wanted = [f"-c {name}={_escaped(value)}" for name, value in settings.items()]
+    requested = [f"-c {name}={_escaped(value)}" for name, value in settings.items()]
     given = str(known.get("options") or "")
-    return conninfo.make_conninfo(dsn, options=" ".join(filter(None, (given, *wanted))))
+    return conninfo.make_conninfo(dsn, options=" ".join(filter(None, (given, *requested))))
 
 
 def with_secret(dsn: str, user: str | None, password: str) -> str:
@@ -42,13 +42,13 @@ def with_secret(dsn: str, user: str | None, password: str) -> str:
     return conninfo.make_conninfo(dsn, user=user, password=password)
 
 
-def check_settings(dsn: str, wanted: Mapping[str, str]) -> ServerSettings:
-    """What the server is, and which wanted settings a session of it cannot have."""
+def check_settings(dsn: str, requested: Mapping[str, str]) -> ServerSettings:
+    """What the server is, and which requested settings a session of it cannot have."""
     with (
         connect(dsn, purpose="experiment") as connection,
         server_errors("reading the server's settings"),
     ):
-        refused = tuple(n for n, value in wanted.items() if not _may_have(connection, n, value))
+        refused = tuple(n for n, value in requested.items() if not _may_have(connection, n, value))
         return ServerSettings(
             version=(connection.info.parameter_status("server_version") or "").split()[0],
             version_num=connection.info.server_version,

@@ -24,10 +24,10 @@ def read_through(connection: psycopg.Connection, most_bytes: int) -> int:
             first = min(skipped, size) // _CHUNK_BYTES * _CHUNK_BYTES
             skipped = max(skipped - size, 0)
             for offset in range(first, size, _CHUNK_BYTES):
-                segment, place = divmod(offset, _SEGMENT_BYTES)
+                segment, start = divmod(offset, _SEGMENT_BYTES)
                 name = f"{path}.{segment}" if segment else path
                 connection.execute(
                     "SELECT length(pg_read_binary_file(%s, %s, %s, true))",
-                    (name, place, _CHUNK_BYTES),
+                    (name, start, _CHUNK_BYTES),
                 )
     return int(total - spared)

@@ -13,7 +13,7 @@ class Comparison:
     """One metric of a layout as it was predicted and as it was measured; None: not known.
 
     ``error_pct`` is signed, of the measured value: +10 says that the prediction was 10 % too high.
-    ``within_interval`` says whether the measured value lies in the interval that was predicted;
+    ``within_interval`` says whether the measured value is in the predicted interval;
     None where none was.
     """
 
@@ -34,7 +34,7 @@ class Comparison:
 
     @property
     def within_interval(self) -> bool | None:
-        """Whether what was measured lies in the predicted interval."""
+        """Whether the measured value is in the predicted interval."""
         if self.interval is None or self.measured is None:
             return None
         low, high = self.interval

@@ -35,7 +35,7 @@ def measurement(
 
     Mean latency is active sessions over throughput (Little's law); commit latency is the probe's.
     ``devices`` and ``volume_prices`` give limits and prices by volume name. ``provenance`` says
-    whether the volumes were real or emulated; observed, where it is not told.
+    whether the volumes were real or emulated; observed, where it is not given.
     """
     tps = profile.activity.transactions.mean
     mean_ms = profile.activity.active_sessions.mean / tps * 1000 if tps > 0 else None

@@ -1,6 +1,6 @@
-"""The durable journal of apply: each run and step, written before and after it is taken.
+"""The durable journal of apply: each run and step, recorded before and after it is executed.
 
-A run is one wish (a layout for a server), however often it was killed and taken up again. All
+A run has one target layout for a server, however often it was killed and resumed. All
 writes are single statements in autocommit under synchronous=FULL: what is written stays.
 """
 
@@ -19,7 +19,7 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS apply_run (
     id INTEGER PRIMARY KEY,
     server TEXT NOT NULL,            -- system identifier
-    layout TEXT NOT NULL,            -- digest of the wanted layout
+    layout TEXT NOT NULL,            -- digest of the target layout
     status TEXT NOT NULL,            -- running, done, failed, undone
     pid INTEGER NOT NULL,
     started_at TEXT NOT NULL,
@@ -46,7 +46,7 @@ CREATE INDEX IF NOT EXISTS apply_step_run ON apply_step (run);
 RunStatus = Literal["running", "done", "failed", "undone"]
 # What a step is known to be. "running" and "undoing" are also what a kill leaves, when nobody could
 # look. "unknown": it ended in an error, and its effect could not be looked at. Those three are
-# looked at before anything else is done. "partial": part of it took effect, which undo takes back.
+# looked at before anything else is done. "partial": part of it took effect, which undo reverts.
 StepStatus = Literal[
     "planned", "running", "done", "failed", "skipped", "undoing", "undone", "unknown", "partial"
 ]
@@ -100,7 +100,7 @@ class Journal:
         self._connection = connection
 
     def begin(self, server: str, layout: str) -> int:
-        """Open a run, or take up the last one where it wanted the same: a run is one wish."""
+        """Open a run, or resume the last one if it had the same target layout."""
         last = self.last_run(server)
         if last is not None and last.layout == layout and last.status != "undone":
             self._write(
@@ -125,7 +125,7 @@ class Journal:
         )
 
     def plan(self, run: int, steps: Sequence[Step]) -> tuple[int, ...]:
-        """Write down steps before the first of them is taken; earlier plans of the run lapse."""
+        """Record steps before the first is executed; they replace the run's earlier plans."""
         self._write(
             "UPDATE apply_step SET status = 'skipped', note = 'planned again'"
             " WHERE run = ? AND status IN ('planned', 'failed')",
@@ -144,7 +144,7 @@ class Journal:
         )
 
     def started(self, step: int, status: StepStatus = "running") -> None:
-        """A step is about to be taken (or, with "undoing", taken back)."""
+        """A step is about to be executed (with "undoing": reverted)."""
         self._write(
             "UPDATE apply_step SET status = ?, started_at = ?, finished_at = NULL WHERE id = ?",
             status,
@@ -198,7 +198,7 @@ class Journal:
         return self._run("ORDER BY id DESC LIMIT 1")
 
     def last_undoable(self, server: str) -> RunRecord | None:
-        """The last run on a server that has a step to take back."""
+        """The last run on a server that has a step to revert."""
         where = f"SELECT run FROM apply_step WHERE status IN {_IN_EFFECT}"  # noqa: S608
         return self._run(f"WHERE server = ? AND id IN ({where}) ORDER BY id DESC LIMIT 1", server)
 

@@ -1,6 +1,6 @@
 """Runs of experiments and their trials, each trial on disk when it has ended.
 
-A run is one experiment on one target, however often it was interrupted and taken up again. More
+A run is one experiment on one target, however often it was interrupted and resumed. More
 blocks may be added to it; anything else that differs makes another run.
 """
 

@@ -35,8 +35,8 @@ impl Bins {
         }
     }
 
-    /// The place of a moment; `None` past the end. Looked for from where the last one was.
-    fn place(&mut self, at_ns: f64) -> Option<usize> {
+    /// The bin of a moment, `None` past the end. The search begins at the last one found.
+    fn index_at(&mut self, at_ns: f64) -> Option<usize> {
         while self.near > 0 && at_ns < self.bounds_ns[self.near] {
             self.near -= 1;
         }
@@ -51,26 +51,26 @@ impl Bins {
     }
 
     fn at(&mut self, at_ns: f64) -> Option<&mut Bin> {
-        let place = self.place(at_ns)?;
-        Some(&mut self.bins[place])
+        let number = self.index_at(at_ns)?;
+        Some(&mut self.bins[number])
     }
 
-    /// Spreads an amount evenly over a span; what of it lies past the end is lost.
+    /// Spreads an amount evenly over a span; what of it is past the end is lost.
     fn spread(&mut self, from_ns: f64, until_ns: f64, amount: f64, add: fn(&mut Bin, f64)) {
-        let Some(first) = self.place(from_ns) else {
+        let Some(first) = self.index_at(from_ns) else {
             return;
         };
         if until_ns <= from_ns {
             return add(&mut self.bins[first], amount);
         }
-        for place in first..self.bins.len() {
-            let low_ns = from_ns.max(self.bounds_ns[place]);
-            let high_ns = until_ns.min(self.bounds_ns[place + 1]);
+        for number in first..self.bins.len() {
+            let low_ns = from_ns.max(self.bounds_ns[number]);
+            let high_ns = until_ns.min(self.bounds_ns[number + 1]);
             if high_ns <= low_ns {
                 break;
             }
             let share = (high_ns - low_ns) / (until_ns - from_ns);
-            add(&mut self.bins[place], amount * share);
+            add(&mut self.bins[number], amount * share);
         }
     }
 }
@@ -297,13 +297,13 @@ impl Account {
 
     fn phase_outputs(&self) -> Vec<PhaseOutput> {
         let mut outputs = Vec::new();
-        for (place, bin) in self.phases.bins.iter().enumerate() {
+        for (number, bin) in self.phases.bins.iter().enumerate() {
             let (start_s, end_s) = (
-                self.phases.bounds_ns[place] / 1e9,
-                self.phases.bounds_ns[place + 1] / 1e9,
+                self.phases.bounds_ns[number] / 1e9,
+                self.phases.bounds_ns[number + 1] / 1e9,
             );
             outputs.push(PhaseOutput {
-                index: self.phase_indices[place],
+                index: self.phase_indices[number],
                 start_s,
                 end_s,
                 offered_iops: bin.offered / (end_s - start_s),
@@ -319,9 +319,9 @@ impl Account {
 
     fn series(&self) -> Series {
         let (mut series, mut backlog) = (Series::default(), 0.0);
-        for (place, bin) in self.intervals.bins.iter().enumerate() {
-            let end_s = self.intervals.bounds_ns[place + 1] / 1e9;
-            let seconds = end_s - self.intervals.bounds_ns[place] / 1e9;
+        for (number, bin) in self.intervals.bins.iter().enumerate() {
+            let end_s = self.intervals.bounds_ns[number + 1] / 1e9;
+            let seconds = end_s - self.intervals.bounds_ns[number] / 1e9;
             backlog += bin.offered - bin.served;
             series.end_s.push(end_s);
             series.offered_iops.push(bin.offered / seconds);

@@ -136,15 +136,15 @@ impl HostSeries {
         now_ns: u64,
         interval_ns: f64,
     ) {
-        let place = ((now_ns as f64 - 0.5) / interval_ns) as usize;
+        let index = ((now_ns as f64 - 0.5) / interval_ns) as usize;
         let percent = |share: Option<f64>| share.map(|share| share * 100.0);
-        while self.end_s.len() <= place {
+        while self.end_s.len() <= index {
             self.end_s.push(0.0);
             self.iops_percent.push(None);
             self.throughput_percent.push(None);
         }
-        self.end_s[place] = now_ns as f64 / 1e9;
-        self.iops_percent[place] = percent(iops);
-        self.throughput_percent[place] = percent(throughput);
+        self.end_s[index] = now_ns as f64 / 1e9;
+        self.iops_percent[index] = percent(iops);
+        self.throughput_percent[index] = percent(throughput);
     }
 }

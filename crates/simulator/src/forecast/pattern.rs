@@ -15,7 +15,7 @@ const FAR_NS: f64 = 1e18;
 pub struct Pattern {
     bytes: u32,
     read_share: f64,
-    places: u64, // aligned to the requests' size
+    slots: u64, // aligned to the requests' size
     cursor: Option<u64>,
 }
 
@@ -24,19 +24,19 @@ impl Pattern {
         Pattern {
             bytes: load.bytes,
             read_share: load.read_share,
-            places: device.size_bytes / u64::from(load.bytes),
+            slots: device.size_bytes / u64::from(load.bytes),
             cursor: load.sequential.then_some(0),
         }
     }
 
     pub fn next(&mut self, random: &mut Xoshiro256PlusPlus) -> Operation {
         let is_read = self.read_share >= 1.0 || random.random::<f64>() < self.read_share;
-        let place = match &mut self.cursor {
-            None => random.random_range(0..self.places),
+        let slot = match &mut self.cursor {
+            None => random.random_range(0..self.slots),
             Some(cursor) => {
-                let place = *cursor;
-                *cursor = (place + 1) % self.places;
-                place
+                let slot = *cursor;
+                *cursor = (slot + 1) % self.slots;
+                slot
             }
         };
         Operation {
@@ -45,7 +45,7 @@ impl Pattern {
             } else {
                 OperationKind::Write
             },
-            offset: place * u64::from(self.bytes),
+            offset: slot * u64::from(self.bytes),
             length: self.bytes,
         }
     }

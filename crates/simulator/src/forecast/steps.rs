@@ -4,7 +4,7 @@
 //! depth N gets what the limits leave and no more than N requests in a latency's time; its wait
 //! follows from Little's law, N = throughput x (wait + latency). Where several closed loops meet
 //! at the host's cap, all wait equally long there. The members of a stripe are taken as equally
-//! loaded; few requests at random places do not reach all of them at all times, and do less.
+//! loaded; few requests at random offsets do not reach all of them at all times, and do less.
 
 use super::Run;
 use super::account::Cohort;
@@ -23,7 +23,7 @@ struct Source {
     uses_host_cap: bool,
     bounds_ns: Vec<u64>,
     asked: Vec<Asked>,
-    place: usize,
+    phase: usize,
     /// Until when a disk that does one request after the other has work.
     busy_until_ns: f64,
 }
@@ -50,7 +50,7 @@ struct Loop {
     source: usize,
     depth: f64,
     /// What it could do at most by its latency and its disk, and by its volume's limits.
-    wanted: f64,
+    demanded: f64,
     room: f64,
 }
 
@@ -67,10 +67,10 @@ pub fn run(config: &Config, run: &mut Run, go_on: GoOn) -> Result<(), String> {
         // Steps end on the grid, and wherever a phase does.
         let mut until_ns = ((now_ns / step_ns + 1) * step_ns).min(end_ns);
         for source in &mut sources {
-            while source.bounds_ns[source.place + 1] <= now_ns {
-                source.place += 1;
+            while source.bounds_ns[source.phase + 1] <= now_ns {
+                source.phase += 1;
             }
-            until_ns = until_ns.min(source.bounds_ns[source.place + 1]);
+            until_ns = until_ns.min(source.bounds_ns[source.phase + 1]);
         }
         step(run, &mut sources, now_ns as f64, until_ns as f64);
         run.sample(now_ns, until_ns);
@@ -93,7 +93,7 @@ fn sources(config: &Config, run: &Run) -> Vec<Source> {
                 .iter()
                 .map(|&phase| load.phases[phase].asked())
                 .collect(),
-            place: 0,
+            phase: 0,
             busy_until_ns: 0.0,
         });
     }
@@ -108,7 +108,7 @@ fn step(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64) {
 /// Requests that come whatever happens.
 fn take_rates(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64) {
     let seconds = (until_ns - now_ns) / 1e9;
-    let count = |source: &Source| match source.asked[source.place] {
+    let count = |source: &Source| match source.asked[source.phase] {
         Asked::Rate(iops) => iops * seconds,
         Asked::Depth(_) => 0.0,
     };
@@ -188,7 +188,7 @@ fn latest(lines: &[Span]) -> Vec<(f64, f64)> {
 fn take_loops(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64) {
     let mut loops = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        let Asked::Depth(depth) = source.asked[source.place] else {
+        let Asked::Depth(depth) = source.asked[source.phase] else {
             continue;
         };
         let (cost, depth) = (source.cost, f64::from(depth));
@@ -196,7 +196,7 @@ fn take_loops(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64)
         loops.push(Loop {
             source: index,
             depth,
-            wanted: (depth * (until_ns - now_ns) / cost.latency_ns)
+            demanded: (depth * (until_ns - now_ns) / cost.latency_ns)
                 .min(source.room(now_ns, until_ns)),
             room: (room.operations / cost.charged).min(room.bytes / cost.bytes),
         });
@@ -208,7 +208,7 @@ fn take_loops(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64)
     for one in &loops {
         let source = &mut sources[one.source];
         let cost = source.cost;
-        let mut count = one.wanted.min(one.room);
+        let mut count = one.demanded.min(one.room);
         let by_host = if source.uses_host_cap {
             one.behind(wait_ns, cost, until_ns - now_ns)
         } else {
@@ -216,8 +216,8 @@ fn take_loops(run: &mut Run, sources: &mut [Source], now_ns: f64, until_ns: f64)
         };
         // The tighter one binds: what it lets through never waits for the other.
         let exceeded = [
-            one.room < one.wanted.min(by_host),
-            by_host < one.wanted.min(one.room),
+            one.room < one.demanded.min(by_host),
+            by_host < one.demanded.min(one.room),
         ];
         count = count.min(by_host);
         if count <= 0.0 {
@@ -272,10 +272,10 @@ fn host_wait_ns(
         for one in loops {
             let source = &sources[one.source];
             if source.uses_host_cap {
-                let count = one
-                    .room
-                    .min(one.wanted)
-                    .min(one.behind(wait_ns, source.cost, step_ns));
+                let count =
+                    one.room
+                        .min(one.demanded)
+                        .min(one.behind(wait_ns, source.cost, step_ns));
                 used.0 += count * source.cost.counted;
                 used.1 += count * source.cost.bytes;
             }

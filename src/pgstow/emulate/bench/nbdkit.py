@@ -127,8 +127,8 @@ class Nbdkit:
         return max(0, round((us - _WAY_US) / 1000)) * 1000
 
     def _delay(self, us: float) -> str:
-        wanted = self._delay_us(us)
-        return f"{wanted / 1000:.0f}ms" if wanted % 1000 == 0 else f"{wanted:.0f}us"
+        delay_us = self._delay_us(us)
+        return f"{delay_us / 1000:.0f}ms" if delay_us % 1000 == 0 else f"{delay_us:.0f}us"
 
 
 def _is_mounted(directory: Path) -> bool:

@@ -25,8 +25,8 @@ from pgstow.host.processes import ProcessIdentity
 from pgstow.model.errors import HostError
 from pgstow.units import MIB
 
-_START_PATIENCE_S = 10.0
-_END_PATIENCE_S = 3.0
+_START_TIMEOUT_S = 10.0
+_END_TIMEOUT_S = 3.0
 _POLL_S = 0.02
 _OVERHEAD_BYTES = 96 * MIB  # of a filesystem with its log, at most
 
@@ -76,17 +76,17 @@ class PeerVolumes:
                 self._prepared.add(name)
 
     def _make_image(self, name: str) -> None:
-        image, place = self.images / name, self.mounts / name
+        image, mount_point = self.images / name, self.mounts / name
         with image.open("wb") as file:
             file.truncate(VOLUME_BYTES)
         volume = subject.make_volume(name, self.mounts)
         volumes.format_device(volume, str(image))
-        place.mkdir(exist_ok=True)
-        mounts.mount(str(image), place, volume.filesystem, ("loop", "noatime"))
+        mount_point.mkdir(exist_ok=True)
+        mounts.mount(str(image), mount_point, volume.filesystem, ("loop", "noatime"))
         try:
-            subject.write_file(place)
+            subject.write_file(mount_point)
         finally:
-            mount = mounts.mount_at(place)
+            mount = mounts.mount_at(mount_point)
             assert mount is not None
             mounts.unmount(mount)
 
@@ -96,14 +96,14 @@ class PeerVolumes:
         self._programs.append(program)
         if program.identity is not None:
             self._note(Record((*self._record.processes, program.identity), self._record.loops))
-        deadline = time.monotonic() + _START_PATIENCE_S
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while not is_ready():
             ended = program.wait(_POLL_S)
             if ended is not None:
                 lines = ended.errors.strip().splitlines() or ["it printed nothing"]
                 raise HostError(f"{arguments[0]} did not start: {lines[-1]}")
             if time.monotonic() > deadline:
-                raise HostError(f"{arguments[0]} was not ready in {_START_PATIENCE_S:g} s")
+                raise HostError(f"{arguments[0]} was not ready in {_START_TIMEOUT_S:g} s")
         return program
 
     def attach(self, name: str, export: Path) -> None:
@@ -154,7 +154,7 @@ def _undo(directory: Path, record: Record, *, keep: Path | None) -> None:
         with suppress(HostError):
             loops.detach(loop)
     for identity in reversed(record.processes):  # a server waits for those connected to it
-        processes.end(identity, patience_s=_END_PATIENCE_S)
+        processes.end(identity, timeout_s=_END_TIMEOUT_S)
     _unmount_below(directory / "exports")
     if keep is None:
         _unmount_below(directory)

@@ -1,4 +1,4 @@
-"""What a run will do: rows, their trials, on whom, how often, and how long it will take."""
+"""What a run will do: rows, their trials, the subjects, repeats and how long it will take."""
 
 import random
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class BenchPlan:
         return _fixed_s(self) + self.repeats * _repeat_s(self)
 
     def order(self) -> list[list[Group]]:
-        """For each repeat its groups, in an order by lot, and the trials in each by lot too."""
+        """For each repeat its groups and the trials in each group, both in random order."""
         chooser = random.Random(self.seed)  # noqa: S311  (an order, no secret)
         return [_shuffled(_groups(self), chooser) for _ in range(self.repeats)]
 
@@ -85,7 +85,7 @@ def make_plan(
     repeats: int | None = None,
     seed: int = 1,
 ) -> BenchPlan:
-    """A run of the rows that are chosen; as many repeats as there is time for, if not said."""
+    """A run of the chosen rows; by default with as many repeats as there is time for."""
     if repeats is not None and repeats < 1:
         raise UserError(f"--repeats {repeats} measures nothing", "use at least 1")
     chosen = all_rows.select(rows, quick=quick)

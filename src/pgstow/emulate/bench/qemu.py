@@ -96,7 +96,7 @@ class QemuStorageDaemon:
 
 
 def _limits(iops: float | None, bytes_per_second: float | None) -> dict[str, int]:
-    """What a throttle group may be told; an operation counts once for each of its units."""
+    """Parameters of a throttle group; an operation counts once for each of its units."""
     found: dict[str, int] = {}
     if iops is not None:
         found |= {"iops-total": round(iops), "iops-size": IO_UNIT_BYTES}

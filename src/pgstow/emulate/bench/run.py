@@ -1,10 +1,8 @@
 """A run: the trials on each subject in the plan's order, cleaned up whatever happens."""
 
-import fcntl
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +28,7 @@ from pgstow.emulate.bench.report import BenchReport
 from pgstow.emulate.bench.subject import MountedVolumes, Subject
 from pgstow.emulate.bench.trials import Trial
 from pgstow.emulate.bench.verdict import OURS
-from pgstow.host import cpu, programs
+from pgstow.host import cpu, locks, programs
 from pgstow.model import Warning
 from pgstow.model.errors import HostError, UserError
 
@@ -78,7 +76,7 @@ def run(
     for peer in plan.peers:
         for name in missing_of(peer):
             raise UserError(f"{name} is not installed", programs.remedy(name))
-    with _exclusive_lock(directory):
+    with locks.working_directory(directory, "bench"):
         _clear(directory)
         busy_cores = _busy_cores()
         volumes = PeerVolumes(directory / "peers", plan.volumes)
@@ -95,25 +93,6 @@ def run(
             _clear(directory)
     versions = {"fio": fio.version()} | {peer: subjects[peer].version for peer in plan.peers}
     return work.report(report.machine(versions, busy_cores), began_s)
-
-
-@contextmanager
-def _exclusive_lock(directory: Path) -> Iterator[None]:
-    """Keep other runs out of the directory."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / "lock").open("a")
-    except OSError as error:
-        message = f"{directory} cannot be used: {error.strerror}"
-        raise HostError(message, "run it as root") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"another bench is at work in {directory}"
-            remedy = "wait until it has ended, or name another --state-dir"
-            raise HostError(message, remedy) from None
-        yield
 
 
 def _clear(directory: Path) -> None:

@@ -86,7 +86,7 @@ def judge(
     return Measured(subject, tuple(samples), deviation, passed, cannot)
 
 
-def meets(bar: Bar, value: float, wanted: float | None) -> bool | None:
+def meets(bar: Bar, value: float, expected: float | None) -> bool | None:
     """Whether a value keeps to a bar; None: there is none."""
     match bar.kind:
         case "at least":
@@ -94,11 +94,11 @@ def meets(bar: Bar, value: float, wanted: float | None) -> bool | None:
         case "at most":
             return value <= bar.value
         case "within":
-            assert wanted is not None, "a bar around nothing"
-            return abs(value - wanted) <= bar.value
+            assert expected is not None, "a bar around nothing"
+            return abs(value - expected) <= bar.value
         case "within share":
-            assert wanted is not None, "a bar around nothing"
-            return abs(value - wanted) <= bar.value * wanted
+            assert expected is not None, "a bar around nothing"
+            return abs(value - expected) <= bar.value * expected
         case "none":
             return None
 

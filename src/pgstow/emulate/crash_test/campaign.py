@@ -1,11 +1,10 @@
 """The campaign: load, power cut, recovery, check; again and again; and a control for each group."""
 
-import fcntl
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +25,8 @@ from pgstow.emulate.crash_test.result import (
     judge,
     summarise,
 )
-from pgstow.host import processes
-from pgstow.model.errors import HostError, PgstowError, UserError
+from pgstow.host import locks, processes
+from pgstow.model.errors import PgstowError, UserError
 from pgstow.postgres import connect
 from pgstow.postgres.connect import server_errors
 
@@ -69,11 +68,13 @@ def run(
         raise UserError(message, "name another directory with --out") from error
     began = time.monotonic()
     with (
-        _exclusive_lock(directory),
+        locks.working_directory(directory, "crash test"),
         processes.adopting_orphans(),
-        TestCluster(directory, checker, dict(plan.settings)) as site,
+        TestCluster(directory, checker, dict(plan.settings)) as cluster,
     ):
-        campaign = _Campaign(plan, site, checker, output, progress or (lambda _done, _total: None))
+        campaign = _Campaign(
+            plan, cluster, checker, output, progress or (lambda _done, _total: None)
+        )
         for group in plan.groups:
             campaign.run_group(group)
     return CampaignResult(
@@ -87,39 +88,19 @@ def run(
     )
 
 
-@contextmanager
-def _exclusive_lock(directory: Path) -> Iterator[None]:
-    """Keep other campaigns out of the directory."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / "lock").open("a")
-    except OSError as error:
-        message = f"{directory} cannot be used: {error.strerror}"
-        raise HostError(message, "run it as root") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"another crash test is at work in {directory}"
-            raise HostError(
-                message, "wait until it has ended, or name another --state-dir"
-            ) from None
-        yield
-
-
 class _Campaign:
     """The state of one run."""
 
     def __init__(
         self,
         plan: CampaignPlan,
-        site: TestCluster,
+        cluster: TestCluster,
         checker: Checker,
         output: Path,
         progress: Progress,
     ) -> None:
         self.plan = plan
-        self.site = site
+        self.cluster = cluster
         self.checker = checker
         self.output = output
         self.cuts: list[Cut] = []
@@ -145,34 +126,34 @@ class _Campaign:
             break
 
     def _new_cluster(self, group: Combination) -> None:
-        self.site.make(group)
+        self.cluster.make(group)
         self._ledger = Ledger.of(self.plan.seed + len(self.cuts), self.plan.clients)
 
     def _control(self, combination: Combination) -> bool:
         """Cut with fsync off; whether something was lost, as it must be."""
-        self.site.server.stop("fast")
-        self.site.sync()
-        self.site.start(fsync="off")
+        self.cluster.server.stop("fast")
+        self.cluster.sync()
+        self.cluster.start(fsync="off")
         return not self._cut(combination, is_control=True).findings.is_clean
 
     def _cut(self, combination: Combination, *, is_control: bool = False) -> Cut:
-        site, book = self.site, self._ledger
+        cluster, ledger = self.cluster, self._ledger
         number = len(self.cuts) + 1
         chooser = seeded(self.plan.seed, number)
         moment = chooser.choices(_MOMENTS, _MOMENT_WEIGHTS)[0]
-        began, before = time.monotonic(), book.acknowledged
-        site.control.set_limits(True)
-        load = Load(site.server.dsn, book, chooser)
+        began, before = time.monotonic(), ledger.acknowledged
+        cluster.control.set_limits(True)
+        load = Load(cluster.server.dsn, ledger, chooser)
         load.start()
         least_s, most_s = self.plan.load_seconds
         time.sleep(_CONTROL_LOAD_S if is_control else chooser.uniform(least_s, most_s))
         self._wait_for(moment, chooser.choice(_BUSY_WRITES), chooser.random())
-        lost_at, volumes = site.cut_power(combination, chooser.getrandbits(32))
+        lost_at, volumes = cluster.cut_power(combination, chooser.getrandbits(32))
         load.stop(lost_at)
-        acknowledged, doubtful = book.acknowledged - before, book.doubtful
-        restored = site.restore()
+        acknowledged, in_doubt = ledger.acknowledged - before, ledger.in_doubt
+        restored = cluster.restore()
         if restored.failure is None:
-            findings = check(site.server, self.checker, book)
+            findings = check(cluster.server, self.checker, ledger)
         else:
             findings = Findings(other=(restored.failure,))
         cut = Cut(
@@ -181,7 +162,7 @@ class _Campaign:
             moment=moment,
             is_control=is_control,
             acknowledged=acknowledged,
-            doubtful=doubtful,
+            doubtful=in_doubt,
             volumes=volumes,
             findings=findings,
             mount_s=restored.mount_s,
@@ -202,15 +183,15 @@ class _Campaign:
         began = time.monotonic()
         while (waited_s := time.monotonic() - began) < _TIMEOUT_S:
             left = 1 - waited_s / _TIMEOUT_S
-            wanted = writes * left if moment == "busy" else 1
-            if self.site.unflushed_writes() >= max(1, wanted):
+            needed = writes * left if moment == "busy" else 1
+            if self.cluster.unflushed_writes() >= max(1, needed):
                 return
             time.sleep(_POLL_S)
 
     def _checkpoint(self) -> None:
         with (
             suppress(PgstowError),  # the power is cut in its middle
-            connect(self.site.server.dsn, purpose="act") as connection,
+            connect(self.cluster.server.dsn, purpose="act") as connection,
             server_errors("a checkpoint"),
         ):
             connection.execute("CHECKPOINT")
@@ -220,7 +201,7 @@ class _Campaign:
         with (self.output / "cuts.jsonl").open("ab") as file:
             file.write(_CUT.dump_json(cut) + b"\n")
         if not cut.findings.is_clean and not cut.is_control:
-            log = "\n".join(self.site.log_tail())
+            log = "\n".join(self.cluster.log_tail())
             (self.output / f"cut-{cut.number:03}.log").write_text(f"{log}\n")
         done = sum(1 for other in self.cuts if other.counts or other.is_control)
         self._progress(done, self.plan.cuts + len(self.plan.groups))

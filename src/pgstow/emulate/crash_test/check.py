@@ -20,15 +20,15 @@ _INVALID = re.compile(
 _SHOWN = 3
 
 
-def check(server: EmbeddedServer, checker: Checker, book: Ledger) -> Findings:
-    """Compare with the book, and run the server's own checks; settles what was in doubt."""
+def check(server: EmbeddedServer, checker: Checker, ledger: Ledger) -> Findings:
+    """Compare with the ledger, and run the server's own checks; resolves what was in doubt."""
     audit = Audit(checked=0)
     other = []
     try:
         with connect(server.dsn, purpose="act") as connection, server_errors("reading the ledger"):
-            audit = book.audit(connection.execute(query("ledger_journal")).fetchall())
+            audit = ledger.audit(connection.execute(query("ledger_journal")).fetchall())
             other += _describe(audit)
-            other += _queries(connection, book)
+            other += _queries(connection, ledger)
     except ServerError as error:
         other.append(error.message)
     amcheck = checker.check(server)
@@ -86,14 +86,14 @@ def _describe(audit: Audit) -> list[str]:
     ]
 
 
-def _queries(connection: Connection, book: Ledger) -> list[str]:
+def _queries(connection: Connection, ledger: Ledger) -> list[str]:
     problems = []
     accounts = [row[0] for row in connection.execute(query("ledger_unbalanced"))]
     if accounts:
         shown = ", ".join(map(str, accounts[:_SHOWN]))
         problems.append(f"{len(accounts)} accounts do not agree with the journal: {shown}")
     generations = connection.execute(query("ledger_generations")).fetchall()
-    wrong = book.wrong_generation([(row[0], row[1], row[2]) for row in generations])
+    wrong = ledger.wrong_generation([(row[0], row[1], row[2]) for row in generations])
     problems += [] if wrong is None else [wrong]
     problems += _indexes(connection)
     if _row(connection, "checksums_enabled") != (True,):

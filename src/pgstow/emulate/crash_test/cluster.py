@@ -1,4 +1,4 @@
-"""Where a campaign takes place: emulated volumes, a cluster on them, and the mains switch."""
+"""The test cluster: emulated volumes, a database cluster on them, and the power switch."""
 
 import random
 import time
@@ -24,8 +24,8 @@ from pgstow.postgres.connect import server_errors
 from pgstow.postgres.queries import query
 from pgstow.units import KIB, MIB, Bytes
 
-_END_PATIENCE_S = 20.0
-_REAP_PATIENCE_S = 10.0
+_END_TIMEOUT_S = 20.0
+_REAP_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 _SYNC_TIMEOUT_S = 60.0
 _SEGMENTS = Path("/proc/sysvipc/shm")
@@ -101,7 +101,7 @@ class TestCluster:
         return Control(self._state.control)
 
     def make(self, group: Combination) -> None:
-        """New volumes with an empty ledger, for the filesystem and place of the WAL of a group."""
+        """New volumes with an empty ledger, for the filesystem and WAL location of a group."""
         self.server.stop("immediate")
         take_down.down(self._state.path, force=True)
         names = ("data", "wal") if group.wal == "apart" else ("data",)
@@ -154,7 +154,7 @@ class TestCluster:
             loss=combination.loss, sector_bytes=combination.sector_bytes or 512, seed=seed
         )
         fault = control.fault(power_loss)
-        left = processes.kill(family, patience_s=_END_PATIENCE_S)
+        left = processes.kill(family, timeout_s=_END_TIMEOUT_S)
         if left:
             raise HostError(f"server processes {[entry.pid for entry in left]} do not end")
         self.server.process = None
@@ -188,7 +188,7 @@ class TestCluster:
 
     def _forget_processes(self) -> None:
         """See to it that the new server does not take the killed one for running."""
-        if not processes.wait_until_reaped(self._family, patience_s=_REAP_PATIENCE_S):
+        if not processes.wait_until_reaped(self._family, timeout_s=_REAP_TIMEOUT_S):
             # Nobody reaps here, as in a container without an init. That nothing of the old server
             # runs is known: its filesystem could be unmounted.
             (self.server.data_directory / "postmaster.pid").unlink(missing_ok=True)
@@ -222,7 +222,7 @@ class TestCluster:
                 raise HostError(f"{entry.loop.device} is still in use after the power cut")
 
     def _unmount(self, loop: Loop) -> None:
-        deadline = time.monotonic() + _END_PATIENCE_S
+        deadline = time.monotonic() + _END_TIMEOUT_S
         for mount in mounts.mounts_of(loop.device):
             while True:
                 try:
@@ -245,7 +245,7 @@ class TestCluster:
         """What a campaign that was killed has left: its server, then its volumes."""
         pid = postmaster.running_pid(str(self._mounts / "data/pgdata"))
         if pid is not None:
-            processes.kill(processes.family(pid), patience_s=_END_PATIENCE_S)
+            processes.kill(processes.family(pid), timeout_s=_END_TIMEOUT_S)
         take_down.down(self._state.path, force=True)
 
 

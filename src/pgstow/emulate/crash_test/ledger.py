@@ -71,7 +71,7 @@ class ClientRecord:
     client: int
     sent: int = 0  # how many numbers it has used
     acknowledged: list[int] = field(default_factory=list)
-    doubtful: list[int] = field(default_factory=list)  # sent, and no answer came
+    in_doubt: list[int] = field(default_factory=list)  # sent, and no answer came
     refused: list[int] = field(default_factory=list)  # rolled back on purpose, or seen absent
 
     def next_number(self) -> int:
@@ -109,7 +109,7 @@ class Ledger:
 
     @classmethod
     def of(cls, seed: int, clients: int) -> "Ledger":
-        """An empty book for so many clients."""
+        """An empty ledger for so many clients."""
         return cls(seed, [ClientRecord(number + 1) for number in range(clients)])
 
     @property
@@ -118,12 +118,12 @@ class Ledger:
         return sum(len(record.acknowledged) for record in self.clients)
 
     @property
-    def doubtful(self) -> int:
+    def in_doubt(self) -> int:
         """How many transfers are in doubt."""
-        return sum(len(record.doubtful) for record in self.clients)
+        return sum(len(record.in_doubt) for record in self.clients)
 
     def audit(self, rows: Iterable[Row]) -> Audit:
-        """Compare with what was read back, and settle what was in doubt.
+        """Compare with what was read back, and resolve what was in doubt.
 
         What was in doubt is from now on either acknowledged (the server has shown it) or refused.
         """
@@ -136,19 +136,19 @@ class Ledger:
             if tuple(row) != _expected(self.seed, row[0]):
                 damaged.append(row[0])
         acknowledged = {n for record in self.clients for n in record.acknowledged}
-        doubtful = {n for record in self.clients for n in record.doubtful}
+        in_doubt = {n for record in self.clients for n in record.in_doubt}
         for record in self.clients:
-            record.acknowledged += [n for n in record.doubtful if n in found]
-            record.refused += [n for n in record.doubtful if n not in found]
-            record.doubtful.clear()
+            record.acknowledged += [n for n in record.in_doubt if n in found]
+            record.refused += [n for n in record.in_doubt if n not in found]
+            record.in_doubt.clear()
         return Audit(
             checked=len(acknowledged),
             lost=tuple(sorted(acknowledged - found)),
             damaged=tuple(damaged),
             repeated=tuple(repeated),
-            phantom=tuple(sorted(found - acknowledged - doubtful)),
-            landed=len(doubtful & found),
-            vanished=len(doubtful - found),
+            phantom=tuple(sorted(found - acknowledged - in_doubt)),
+            landed=len(in_doubt & found),
+            vanished=len(in_doubt - found),
         )
 
     def wrong_generation(self, found: Iterable[tuple[int, int, bool]]) -> str | None:

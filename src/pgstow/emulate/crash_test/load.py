@@ -14,7 +14,7 @@ from pgstow.model.errors import HostError, PgstowError, ServerError
 from pgstow.postgres import Connection, connect
 from pgstow.postgres.connect import server_errors
 
-_JOIN_PATIENCE_S = 30.0
+_JOIN_TIMEOUT_S = 30.0
 _IN_BLOCKS = 0.2  # the part of transfers sent as BEGIN, transfer, COMMIT and not as one statement
 _ROLLED_BACK = 0.05
 _REWRITES: tuple[LiteralString, ...] = (
@@ -32,15 +32,15 @@ _SUMMARISE = _REWRITES[0]
 class Load:
     """Clients at work on one server, from :meth:`start` until :meth:`stop` or until it dies."""
 
-    def __init__(self, dsn: str, book: Ledger, chooser: random.Random) -> None:
+    def __init__(self, dsn: str, ledger: Ledger, chooser: random.Random) -> None:
         self._dsn = dsn
-        self._ledger = book
+        self._ledger = ledger
         self._ending = threading.Event()
         self._complaints: list[tuple[float, str]] = []
-        seeds = [chooser.getrandbits(32) for _ in range(len(book.clients) + 1)]
+        seeds = [chooser.getrandbits(32) for _ in range(len(ledger.clients) + 1)]
         self._threads = [
             threading.Thread(target=self._client, args=(record, seed), daemon=True)
-            for record, seed in zip(book.clients, seeds, strict=False)
+            for record, seed in zip(ledger.clients, seeds, strict=False)
         ]
         self._threads.append(threading.Thread(target=self._keeper, args=(seeds[-1],), daemon=True))
 
@@ -56,7 +56,7 @@ class Load:
         """
         self._ending.set()
         for thread in self._threads:
-            thread.join(_JOIN_PATIENCE_S)
+            thread.join(_JOIN_TIMEOUT_S)
             if thread.is_alive():
                 raise HostError("a client of the load does not end", "is the server stopped?")
         early = [
@@ -88,7 +88,7 @@ class Load:
         statement = "SELECT ledger_transfer(%s, %s, %s, %s, %s, %s, %s)"
         is_rolled_back = kind < _ROLLED_BACK
         # Written down before it is sent: whatever happens from here on, it is known.
-        (record.refused if is_rolled_back else record.doubtful).append(entry.id)
+        (record.refused if is_rolled_back else record.in_doubt).append(entry.id)
         try:
             with server_errors("a transfer"):
                 if kind < _IN_BLOCKS:
@@ -100,12 +100,12 @@ class Load:
         except ServerError:
             if connection.closed:
                 raise  # no answer came: in doubt
-            if not is_rolled_back:  # the server said no, as to one who waits in a circle
-                record.refused.append(record.doubtful.pop())
+            if not is_rolled_back:  # the server refused, as it does to end a deadlock
+                record.refused.append(record.in_doubt.pop())
             _roll_back(connection)
             return
         if not is_rolled_back:
-            record.acknowledged.append(record.doubtful.pop())
+            record.acknowledged.append(record.in_doubt.pop())
 
     def _keeper(self, seed: int) -> None:
         chooser = random.Random(seed)  # noqa: S311

@@ -42,7 +42,7 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlan:
-    """Every combination with the cuts that must count. Each filesystem and place of the WAL is a
+    """Every combination with the cuts that must count. Each filesystem and location of the WAL is a
     group: one cluster, whose last cut is the control with fsync off."""
 
     combinations: tuple[Combination, ...]
@@ -101,9 +101,9 @@ def make_plan(
     if cuts < 1:
         raise UserError(f"--cuts must be at least 1, not {cuts}", "ask for 200 for a verdict")
     combinations = tuple(
-        Combination(filesystem, place, loss, sector_bytes)  # type: ignore[arg-type]
+        Combination(filesystem, location, loss, sector_bytes)  # type: ignore[arg-type]
         for filesystem in dict.fromkeys(filesystems)
-        for place in dict.fromkeys(wal)
+        for location in dict.fromkeys(wal)
         for loss in dict.fromkeys(losses)
         for sector_bytes in (TORN_SECTOR_BYTES if loss == "torn" else (None,))
     )

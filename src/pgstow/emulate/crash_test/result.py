@@ -126,7 +126,7 @@ class CampaignResult:
 
 
 def summarise(cuts: Sequence[Cut]) -> tuple[CombinationResult, ...]:
-    """A row for each combination, in the order they were taken up."""
+    """A row for each combination, in the order they were begun."""
     by_combination: dict[Combination, list[Cut]] = {}
     for cut in cuts:
         if not cut.is_control:
@@ -169,8 +169,8 @@ def judge(plan: CampaignPlan, cuts: Sequence[Cut]) -> tuple[str, ...]:
     for combination in plan.combinations:
         counted = rows[combination].counted if combination in rows else 0
         if counted < plan.cuts_each:
-            wanted = plan.cuts_each
-            failures.append(f"{combination.text}: only {counted} of {wanted} cuts count")
+            needed = plan.cuts_each
+            failures.append(f"{combination.text}: only {counted} of {needed} cuts count")
     for group in plan.groups:
         controls = [cut for cut in cuts if cut.is_control and _same_group(cut, group[0])]
         if all(cut.findings.is_clean for cut in controls):

@@ -96,7 +96,7 @@ def device_use(
 def worst_mean(totals: Sequence[tuple[int, float | None]]) -> float | None:
     """The largest mean time of an operation between two samples of their number and total time.
 
-    Between samples with few operations nothing is said: their times may be of those before.
+    Between samples with few operations there is no value: their times may be of those before.
 
     >>> worst_mean([(0, 0.0), (100, 200.0), (200, 1200.0), (201, 1300.0)])
     10.0

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Self, TypeVar
 
-from pgstow.experiment import stolen
+from pgstow.experiment import steal_time
 from pgstow.experiment.instruments import differences
 from pgstow.experiment.instruments.waits import Sample, average_active_sessions
 from pgstow.host import cpu, devices
@@ -28,7 +28,7 @@ class Recorder:
 
     ``volumes`` names the volume of each block device of interest; ``client_pids`` are the load
     generator's processes. Where the server is not local, only SQL is used. What cannot be read is
-    None and said in a warning: the trial goes on. With ``commit_probe_per_s`` over 0 so many test
+    None, with a warning: the trial goes on. With ``commit_probe_per_s`` over 0 so many test
     commits a second are sent and timed.
     """
 
@@ -93,12 +93,12 @@ class Recorder:
             cpu=self._cpu(seconds),
             commits=differences.commit_use(self._probe.commit_ms),
         )
-        self.warnings = (*self._reported, *stolen.warnings(self.instruments))
+        self.warnings = (*self._reported, *steal_time.warnings(self.instruments))
         if self._session is not None:
             self._session.close()
 
     def _ask(self, question: Callable[[TrialSession], _Answer]) -> _Answer | None:
-        """The server's answer; None, and said in a warning, where it gives none."""
+        """The server's answer; None, with a warning, where it gives none."""
         if self._session is None:
             return None
         try:
@@ -196,5 +196,5 @@ class Recorder:
                 self._client_cpu_s[pid] = first_s, now_s
 
     def _report(self, code: str, message: str) -> None:
-        if (told := Warning(code, message)) not in self._reported:
-            self._reported.append(told)
+        if (warning := Warning(code, message)) not in self._reported:
+            self._reported.append(warning)

@@ -13,7 +13,7 @@ def average_active_sessions(samples: Sequence[Sample], seconds: float) -> Waits 
     """The mean number of sessions by wait event, in slices of at least a second.
 
     A sample stands for the time since the one before it, so that a server that was too busy to
-    answer counts by what it did then, not less. A slice's length is told to a hundredth of a
+    answer counts by what it did then, not less. A slice's length is given to a hundredth of a
     second, so that trials of equal schedules have equal slices. None without samples.
     """
     if not samples or seconds <= 0:
@@ -22,8 +22,8 @@ def average_active_sessions(samples: Sequence[Sample], seconds: float) -> Waits 
     slice_s = seconds / count
     sums: dict[str, list[float]] = {}
     since = 0.0
-    for place, (at_s, sessions) in enumerate(samples):
-        until = seconds if place == len(samples) - 1 else min(at_s, seconds)
+    for index, (at_s, sessions) in enumerate(samples):
+        until = seconds if index == len(samples) - 1 else min(at_s, seconds)
         for event, number in sessions.items():
             _spread(sums.setdefault(event, [0.0] * count), number, since, until, slice_s)
         since = max(since, until)
@@ -36,10 +36,10 @@ def average_active_sessions(samples: Sequence[Sample], seconds: float) -> Waits 
 
 
 def _spread(totals: list[float], sessions: int, since: float, until: float, slice_s: float) -> None:
-    """Add that many sessions over a period to the slices that it lies in, in session-seconds."""
+    """Add that many sessions over a period to the slices that it is in, in session-seconds."""
     first = min(int(since / slice_s), len(totals) - 1)
-    for place in range(first, len(totals)):
-        begin, end = place * slice_s, (place + 1) * slice_s
+    for index in range(first, len(totals)):
+        begin, end = index * slice_s, (index + 1) * slice_s
         if begin >= until:
             break
-        totals[place] += sessions * max(0.0, min(until, end) - max(since, begin))
+        totals[index] += sessions * max(0.0, min(until, end) - max(since, begin))

@@ -1,4 +1,4 @@
-"""What of the data lies in which tablespace: an arrangement, whatever volumes these are on."""
+"""Which data are in which tablespace, whatever volumes the tablespaces are on."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _LOCK_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """A tablespace with what lies in it. Relations are known by schema and name: an experiment has
+    """A tablespace with what is in it. Relations are known by schema and name: an experiment has
     one database, whatever a layout calls it."""
 
     name: str
@@ -44,7 +44,7 @@ def volume_of(layout: Layout, space: str) -> str:
 
 
 def temp_tablespaces(layout: Layout) -> str | None:
-    """The value of temp_tablespaces; None: temporary files lie with the data."""
+    """The value of temp_tablespaces; None: temporary files are with the data."""
     names = [space.name for space in spaces(layout) if space.is_temporary]
     return ", ".join('"' + name.replace('"', '""') + '"' for name in names) or None
 
@@ -68,13 +68,13 @@ def _bare(layout: Layout) -> list[str]:
     return [name for name in _temp_volumes(layout) if name not in used]
 
 
-def arrange(dsn: str, wanted: Iterable[Space], locations: dict[str, str]) -> None:
+def arrange(dsn: str, specs: Iterable[Space], locations: dict[str, str]) -> None:
     """Make the tablespaces and move the relations, in a server that nobody else uses."""
     state = read_state(dsn)
     present = {(one.id.schema, one.id.name): one for one in state.relations}
     with connect(dsn, purpose="experiment") as connection:
         changes.prepare_session(connection, lock_timeout_s=_LOCK_TIMEOUT_S)
-        for space in wanted:
+        for space in specs:
             location = locations[space.name]
             directories.make_directory(location, state.data_directory)
             changes.create_tablespace(connection, space.name, location, dict(space.options))

@@ -44,7 +44,7 @@ Load = Callable[[str, Callable[[float, float], None]], None]  # into the databas
 
 
 def default_cache_directory() -> Path:
-    """Where bases are kept unless said otherwise: the server's user must reach it."""
+    """Where bases are kept by default: the server's user must reach it."""
     cache = os.environ.get("XDG_CACHE_HOME")
     if cache:
         return Path(cache) / "pgstow"
@@ -131,7 +131,7 @@ class BaseStore:
         """Whether a base is still to be made."""
         return self._find(spec) is None
 
-    def strangers(self) -> tuple[Path, ...]:
+    def unmanaged_directories(self) -> tuple[Path, ...]:
         """Directories beside the bases that pgstow did not make."""
         found = sorted(self.directory.iterdir()) if self.directory.is_dir() else []
         return tuple(path for path in found if path.is_dir() and not _is_base(path))
@@ -203,7 +203,7 @@ class BaseStore:
                 with self.held(plain, load, run_context) as base:
                     self._make_room(base.size_bytes + MIB * 256, spec)
                     self._make_draft(draft)
-                    run_context.say(f"arranging {spec.name} in tablespaces")
+                    run_context.report(f"arranging {spec.name} in tablespaces")
                     _copy(base.data, draft / "data")
                     self._arrange(draft, spec)
             else:
@@ -226,7 +226,7 @@ class BaseStore:
                 if is_unused:
                     _remove(path)
         if (free_bytes := self._free_bytes()) < needed_bytes:
-            names = ", ".join(path.name for path in self.strangers()[:_NAMED_MAX])
+            names = ", ".join(path.name for path in self.unmanaged_directories()[:_NAMED_MAX])
             left = f"; not pgstow's, and left there: {names}" if names else ""
             raise UserError(
                 f"too little disk for {spec.name}: {self.directory} has "
@@ -245,14 +245,14 @@ class BaseStore:
 
     def _load(self, draft: Path, spec: BaseSpec, load: Load, run_context: RunContext) -> None:
         what = f"loading {spec.name}"
-        run_context.say(what)
+        run_context.report(what)
         with EmbeddedServer(draft / "data", bindir=spec.bindir, user=self.user) as server:
             server.initialise()
             server.start(_LOADING)
             with connect(server.dsn, purpose="experiment") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
             load(server.dsn_for(DATABASE), run_context.progress(what))
-            run_context.say(f"vacuuming {spec.name}")
+            run_context.report(f"vacuuming {spec.name}")
             _finish(server)
 
     def _arrange(self, draft: Path, spec: BaseSpec) -> None:
@@ -276,7 +276,7 @@ class BaseStore:
             "data": asdict(spec.data),
             "version": spec.version,
         }
-        run_context.say(f"writing {spec.name} to disk")
+        run_context.report(f"writing {spec.name} to disk")
         (draft / _CONTENTS).write_text(json.dumps(known, indent=2))
         programs.run(["sync", "--file-system", str(draft)], timeout_s=_COPY_TIMEOUT_S)
         draft.rename(self.directory / spec.digest)

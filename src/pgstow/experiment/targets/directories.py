@@ -1,4 +1,4 @@
-"""Volumes that are there already: directories of the user's, on which nothing else may lie."""
+"""Volumes that are there already: the user's directories, which must hold nothing else."""
 
 import os
 from collections.abc import Mapping

@@ -109,12 +109,12 @@ class ProvisionedTarget:
             clear_leftovers(state, volumes.down)
             record = Record(state / f"trial-{os.getpid()}-{secrets.token_hex(4)}.json")
             stack.callback(record.forget_if_gone)
-            place = _TEMPORARY / f"pgstow-bench-{secrets.token_hex(6)}"
-            record.note_directory(place)
-            place.mkdir(mode=0o755)
-            stack.callback(shutil.rmtree, place, ignore_errors=True)
-            layout = self.placed(treatment.layout, place)
-            run_context.say("making volumes")
+            directory = _TEMPORARY / f"pgstow-bench-{secrets.token_hex(6)}"
+            record.note_directory(directory)
+            directory.mkdir(mode=0o755)
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            layout = self.placed(treatment.layout, directory)
+            run_context.report("making volumes")
             stack.callback(volumes.down)
             volumes.up(layout)
             restored = Restored(layout, record)
@@ -123,7 +123,7 @@ class ProvisionedTarget:
             volumes.limits(False)
             store = BaseStore(self._directories.cache)
             with store.held(_base_spec(treatment), made.load, run_context) as base:
-                run_context.say("copying the data")
+                run_context.report("copying the data")
                 load_s = treatment.schedule.warm_up_s + treatment.schedule.duration_s
                 restored.copy(base, _settings(treatment, layout).get("max_wal_size"), load_s)
             yield _serve(
@@ -131,7 +131,7 @@ class ProvisionedTarget:
                 layout,
                 restored=restored,
                 volumes=volumes,
-                place=place,
+                directory=directory,
                 run_context=run_context,
                 stack=stack,
             )
@@ -211,7 +211,7 @@ def _serve(
     *,
     restored: Restored,
     volumes: Volumes,
-    place: Path,
+    directory: Path,
     run_context: RunContext,
     stack: ExitStack,
 ) -> Ready:
@@ -219,12 +219,12 @@ def _serve(
     warnings: list[Warning] = []
     limit = _limit_memory(treatment, restored.record, warnings, stack)
     if limit is not None or treatment.schedule.caches == "cold":
-        run_context.say("dropping caches")
+        run_context.report("dropping caches")
         restored.forget_cached()
     else:
-        run_context.say("reading the data into memory")
+        run_context.report("reading the data into memory")
         restored.cache()
-    run_context.say("starting the server")
+    run_context.report("starting the server")
     bindir = installations.require_bindir(treatment.server.version)
     server = stack.enter_context(
         EmbeddedServer(restored.data_directory, bindir=bindir, memory_limit=limit)
@@ -239,7 +239,7 @@ def _serve(
         version = connection.info.parameter_status("server_version") or ""
         memory = treatment.server.memory_bytes
         if limit is not None and memory is not None and treatment.schedule.caches == "warm":
-            run_context.say("reading the data into the server's memory")
+            run_context.report("reading the data into the server's memory")
             read_through(connection, memory)
 
     def begin() -> None:
@@ -250,7 +250,7 @@ def _serve(
     return Ready(
         dsn=server.dsn_for(base_data.DATABASE),
         server_version=version.split()[0],
-        log_directory=place / "log",
+        log_directory=directory / "log",
         volumes=dict(volumes.devices()),
         is_local=True,
         begin=begin,

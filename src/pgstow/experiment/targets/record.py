@@ -136,7 +136,7 @@ def end_server(data_directory: Path) -> None:
     if identity is None:
         return
     lines = (data_directory / "postmaster.pid").read_text().splitlines()
-    processes.end(identity, patience_s=_TIMEOUT_S, first=signal.SIGQUIT)
+    processes.end(identity, timeout_s=_TIMEOUT_S, first=signal.SIGQUIT)
     runtime = Path(lines[4]) if len(lines) > 4 else None
     if runtime is not None and runtime.name.startswith("pgstow-server-"):
         shutil.rmtree(Path(tempfile.gettempdir()) / runtime.name, ignore_errors=True)
@@ -157,9 +157,9 @@ def _dead(path: Path) -> _Contents | None:
 
 def _end(contents: _Contents) -> None:
     for process in contents.clients:
-        processes.end(process, patience_s=_TIMEOUT_S)
+        processes.end(process, timeout_s=_TIMEOUT_S)
     for process in contents.servers:  # SIGQUIT: its data are not needed any more
-        if not processes.end(process, patience_s=_TIMEOUT_S, first=signal.SIGQUIT):
+        if not processes.end(process, timeout_s=_TIMEOUT_S, first=signal.SIGQUIT):
             raise HostError(
                 f"a server of an earlier run (pid {process.pid}) does not end", "end it by hand"
             )

@@ -83,7 +83,7 @@ class Restored:
         self._own(folder)
 
     def _check_room(self, base: Base) -> None:
-        """The data's own volume must hold what does not lie in tablespaces."""
+        """The data's own volume must hold what is not in tablespaces."""
         spread = sum(directories.tree_bytes(base.space(name)) for _, name in base.spaces)
         self._require(self.layout.postgres.data, base.size_bytes - spread)
         for _, name in base.spaces:

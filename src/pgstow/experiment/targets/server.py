@@ -88,7 +88,7 @@ class ServerTarget:
             other = wanted.setdefault(treatment.dsn, treatment)
             if other.data != treatment.data:
                 raise UserError(
-                    f"treatments {other.name} and {treatment.name} want different data on one "
+                    f"treatments {other.name} and {treatment.name} need different data on one "
                     "server",
                     "name a database of its own for each",
                 )
@@ -118,7 +118,7 @@ class ServerTarget:
         for load, made in zip(found, makers, strict=True):
             drop_tables(self._connectable(load.dsn), load.dropped)
             what = f"loading {load.data} into {load.server}"
-            run_context.say(what)
+            run_context.report(what)
             made.load(self._connectable(load.dsn), run_context.progress(what))
         return found
 
@@ -129,7 +129,7 @@ class ServerTarget:
         del generator
         clear_leftovers(open_state(self._state))
         for treatment in treatments:
-            run_context.say("looking at the servers")
+            run_context.report("looking at the servers")
             assert treatment.dsn is not None, "checked"
             names = table_names(self._connectable(treatment.dsn))
             missing = missing_tables(names, treatment.data)
@@ -147,7 +147,7 @@ class ServerTarget:
         del generator
         assert treatment.dsn is not None, "checked"
         dsn = with_settings(self._connectable(treatment.dsn), dict(treatment.server.settings))
-        run_context.say("looking at the server")
+        run_context.report("looking at the server")
         found = self._require_settings(treatment)
         open_state(self._state)
         warnings = [_NOT_RESTORED]
@@ -155,15 +155,15 @@ class ServerTarget:
         with ExitStack() as stack:
             record = Record(self._state / f"trial-{os.getpid()}-{tokens.token_hex(4)}.json")
             stack.callback(record.forget_if_gone)
-            place = Path(tempfile.gettempdir()) / f"pgstow-bench-{tokens.token_hex(6)}"
-            record.note_directory(place)
-            place.mkdir(mode=0o700)
-            stack.callback(shutil.rmtree, place, ignore_errors=True)
+            directory = Path(tempfile.gettempdir()) / f"pgstow-bench-{tokens.token_hex(6)}"
+            record.note_directory(directory)
+            directory.mkdir(mode=0o700)
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
             warnings += _checkpoint(dsn)
             yield Ready(
                 dsn=dsn,
                 server_version=found.version,
-                log_directory=place / "log",
+                log_directory=directory / "log",
                 volumes={},
                 is_local=is_local_server(dsn),
                 begin=_nothing,

@@ -1,4 +1,4 @@
-"""What a trial needs of the place where it runs: a server in the state all trials begin from."""
+"""What a trial needs of its target: a server in the state all trials begin from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Where a server is and as whom one enters, for programs that are not told by a libpq string."""
+"""Address and user of a server, for programs that take no libpq connection string."""
 
 from dataclasses import dataclass
 

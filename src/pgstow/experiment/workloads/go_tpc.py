@@ -28,7 +28,7 @@ from pgstow.model.errors import ServerError, UserError
 from pgstow.model.experiment import DataChoice, Outcome, WorkloadChoice
 
 BENCHMARKS = {"tpcc": "--warehouses", "tpch": "--sf"}  # with the option for the scale
-# A transaction of TPC-C is counted in its second; of TPC-H's queries only means are told, so that
+# A transaction of TPC-C is counted in its second; of TPC-H's queries it gives only means, so that
 # an interval is to have no more than one of each.
 _INTERVALS_S = {"tpcc": 1.0, "tpch": 0.1}
 _TLS = {"PGSSLROOTCERT": "sslrootcert", "PGSSLCERT": "sslcert", "PGSSLKEY": "sslkey"}
@@ -72,8 +72,8 @@ class GoTpc:
 
     def version(self) -> str:
         """go-tpc and its version."""
-        told = programs.run([self.program, "version"], timeout_s=10)
-        lines = dict(line.partition(":")[::2] for line in told.splitlines())
+        output = programs.run([self.program, "version"], timeout_s=10)
+        lines = dict(line.partition(":")[::2] for line in output.splitlines())
         release = lines.get("Release version", "").strip()
         commit = lines.get("Git Commit Hash", "").strip()
         return f"{self.program} {release or 'unknown'} ({commit or 'unknown'})"
@@ -115,15 +115,15 @@ class GoTpc:
             f"--interval={interval_s:g}s",
             "--output=json",
         ]
-        told: list[OutputLine] = []
+        output: list[OutputLine] = []
         program = BackgroundProgram(
             command,
             environment=_environment(endpoint),
-            on_output_line=lambda line: told.append((time.time(), line)),
+            on_output_line=lambda line: output.append((time.time(), line)),
         )
 
         def outcome(began_at: float | None, ended_at: float | None) -> Outcome:
-            found = outcome_of(told, interval_s, began_at, ended_at)
+            found = outcome_of(output, interval_s, began_at, ended_at)
             if found is None:
                 raise ServerError(f"workload {self.choice.name} finished no transaction")
             return found
@@ -138,7 +138,7 @@ class GoTpc:
         )
 
     def command(self, endpoint: Endpoint) -> list[str]:
-        """What both loading and running are told; a password goes through the environment."""
+        """Arguments of both loading and running; a password goes through the environment."""
         # The driver knows fewer modes of encryption than libpq, and asks for one by default.
         mode = endpoint.environment.get("PGSSLMODE", "disable")
         parameters = {"sslmode": mode if mode in _MODES else "disable"}

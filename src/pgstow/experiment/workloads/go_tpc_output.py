@@ -95,9 +95,9 @@ def _outcome(
     count = sum(one.count for one in done)
     samples = np.zeros(max(int(seconds), 0))
     for one in done:
-        place = int(one.at - began_at)
-        if place < len(samples):
-            samples[place] += one.count
+        index = int(one.at - began_at)
+        if index < len(samples):
+            samples[index] += one.count
     p50_ms, p95_ms, p99_ms = _mixed(done, (0.5, 0.95, 0.99))
     return Outcome(
         seconds=seconds,
@@ -128,4 +128,4 @@ def _mixed(done: Sequence[Interval], shares: Sequence[float]) -> tuple[float | N
         else:
             below += one.count * np.interp(at_ms, one.quantiles_ms, _SHARES, left=0.0)
     reached = np.searchsorted(below, np.array(shares) * weight * (1 - 1e-9))
-    return tuple(float(at_ms[min(place, len(at_ms) - 1)]) for place in reached)
+    return tuple(float(at_ms[min(index, len(at_ms) - 1)]) for index in reached)

@@ -55,7 +55,7 @@ def outcome_of(
     """What was done between two times (µs since the epoch).
 
     Transactions and latencies are of those that ended then. ``tps`` and its samples count a
-    transaction by the share of it that lies in the time: one that lasts for seconds, as a scan
+    transaction by the share of it that is in the time: one that lasts for seconds, as a scan
     does, would else make them jump. ``sampling_rate`` is the share that was logged.
     """
     inside = transactions.overlapping(first_us, last_us)
@@ -107,8 +107,8 @@ def histogram_of(latency_us: NDArray[np.int64]) -> LatencyHistogram:
     >>> histogram_of(np.array([900, 1050])).counts
     (1, 1)
     """
-    place = np.searchsorted(_UPPER_MS, latency_us / 1000, side="right")
-    counts = np.bincount(np.minimum(place, len(_UPPER_MS) - 1), minlength=len(_UPPER_MS))
+    bin_of = np.searchsorted(_UPPER_MS, latency_us / 1000, side="right")
+    counts = np.bincount(np.minimum(bin_of, len(_UPPER_MS) - 1), minlength=len(_UPPER_MS))
     used = np.flatnonzero(counts)
     bins = slice(int(used[0]), int(used[-1]) + 1)
     return LatencyHistogram(
@@ -119,7 +119,7 @@ def histogram_of(latency_us: NDArray[np.int64]) -> LatencyHistogram:
 def work_per_second(
     begin_us: NDArray[np.int64], end_us: NDArray[np.int64], first_us: int, last_us: int
 ) -> NDArray[np.float64]:
-    """How many transactions were done in each second of a time, by the shares that lie in it.
+    """How many transactions were done in each second of a time, by the shares that are in it.
 
     >>> work_per_second(np.array([500_000]), np.array([2_500_000]), 0, 2_000_000)
     array([0.25, 0.5 ])

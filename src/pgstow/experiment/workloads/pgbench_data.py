@@ -80,38 +80,38 @@ class PgbenchData:
 
 
 def load(
-    wanted: PgbenchData, dsn: str, *, bindir: Path | None, progress: Progress | None = None
+    spec: PgbenchData, dsn: str, *, bindir: Path | None, progress: Progress | None = None
 ) -> None:
     """Make, fill, index, freeze and analyse the tables."""
     with connect(dsn, purpose="experiment") as connection:
         _refuse_present(connection)
-    rows = wanted.scale * ROWS_PER_SCALE
-    statements = wanted.index_statements()
+    rows = spec.scale * ROWS_PER_SCALE
+    statements = spec.index_statements()
     total = rows * (1 + _INDEX_SHARE * (1 + len(statements)))
 
-    def say(done: float) -> None:
+    def report(done: float) -> None:
         if progress is not None:
             progress(done, total)
 
-    def hear(line: str) -> None:
+    def read_line(line: str) -> None:
         match = _PROGRESS.search(line)
         if match is not None:
-            say(min(int(match[1]), rows))
+            report(min(int(match[1]), rows))
 
-    command = wanted.command(find(bindir), dsn)
+    command = spec.command(find(bindir), dsn)
     environment = password_environment(dsn)
-    with BackgroundProgram(command, environment=environment, on_error_line=hear) as program:
+    with BackgroundProgram(command, environment=environment, on_error_line=read_line) as program:
         ended = program.wait(_LONGEST_S)
     if ended is None or ended.status != 0:
         raise ServerError(f"pgbench could not make its tables: {_complaint(ended)}")
     with connect(dsn, purpose="experiment") as connection:
         for number, statement in enumerate(statements, 1):
-            say(rows * (1 + _INDEX_SHARE * number))
+            report(rows * (1 + _INDEX_SHARE * number))
             with server_errors("making an index of pgbench_accounts"):
                 connection.execute(statement.encode())
         with server_errors("VACUUM of pgbench's tables"):
             connection.execute(f"VACUUM (FREEZE, ANALYZE) {', '.join(_TABLES)}".encode())
-    say(total)
+    report(total)
 
 
 def _refuse_present(connection: Connection) -> None:

@@ -20,7 +20,7 @@ _TELL_S = 0.5
 class RunningProgram:
     """A program that sends a load. As a context manager it is killed on the way out.
 
-    ``stop`` asks it to end; ``outcome`` reads what it told.
+    ``stop`` asks it to end; ``outcome`` reads its output.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class Script:
 
     @property
     def option(self) -> str:
-        """How pgbench is told of it."""
+        """pgbench's arguments for it."""
         if self.path is None:
             return f"--builtin={self.name}@{self.weight}"
         return f"--file={self.path}@{self.weight}"

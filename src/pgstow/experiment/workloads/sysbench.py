@@ -138,7 +138,7 @@ class Sysbench:
         )
 
     def command(self, endpoint: Endpoint) -> list[str]:
-        """What both loading and running are told; a password goes through the environment."""
+        """Arguments of both loading and running; a password goes through the environment."""
         return [
             programs.require(self.program),
             "--db-driver=pgsql",
@@ -152,7 +152,7 @@ class Sysbench:
         ]
 
     def logging(self, prefix: Path) -> dict[str, str]:
-        """What the script around the test is told."""
+        """Arguments of the script around the test."""
         return {"PGSTOW_SYSBENCH_LOG": str(prefix), "PGSTOW_SYSBENCH_TEST": self.test}
 
 

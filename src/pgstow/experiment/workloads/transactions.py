@@ -34,10 +34,13 @@ class Transactions:
     def __len__(self) -> int:
         return len(self.script)
 
-    def where(self, wanted: NDArray[np.bool_]) -> "Transactions":
+    def where(self, selected: NDArray[np.bool_]) -> "Transactions":
         """Those for which it is true."""
         return Transactions(
-            self.script[wanted], self.latency_us[wanted], self.begin_us[wanted], self.end_us[wanted]
+            self.script[selected],
+            self.latency_us[selected],
+            self.begin_us[selected],
+            self.end_us[selected],
         )
 
     def overlapping(self, first_us: int, last_us: int) -> "Transactions":

@@ -1,4 +1,4 @@
-"""What trials of a designed experiment say: spread, paired comparison, precision, traps. Pure."""
+"""Statistics of an experiment: spread, paired comparison, precision, validity checks. Pure."""
 
 from pgstow.verification.experiments.comparison import Comparison, Verdict, compare
 from pgstow.verification.experiments.metrics import METRICS, Metric
@@ -11,7 +11,7 @@ from pgstow.verification.experiments.studies import (
     hold_against,
 )
 from pgstow.verification.experiments.summary import Spread, TreatmentSummary, summaries
-from pgstow.verification.experiments.validity import traps
+from pgstow.verification.experiments.validity import validity_checks
 
 __all__ = [
     "LIMITED_BY_EMULATOR",
@@ -28,5 +28,5 @@ __all__ = [
     "hold_against",
     "needed_blocks",
     "summaries",
-    "traps",
+    "validity_checks",
 ]

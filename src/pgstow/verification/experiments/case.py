@@ -1,4 +1,4 @@
-"""What a trap is looked for in, and what is found."""
+"""What a validity check is given, and what it finds."""
 
 from dataclasses import dataclass
 

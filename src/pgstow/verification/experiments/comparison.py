@@ -225,16 +225,16 @@ def _with_verdicts(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979).
     """
     tested = sorted(
-        (one.p_value, place) for place, one in enumerate(comparisons) if one.p_value is not None
+        (one.p_value, index) for index, one in enumerate(comparisons) if one.p_value is not None
     )
     decided = list(comparisons)
     adjusted = 0.0
-    for rank, (p_value, place) in enumerate(tested):
+    for rank, (p_value, index) in enumerate(tested):
         adjusted = max(adjusted, min(1.0, p_value * (len(tested) - rank)))
-        one = comparisons[place]
+        one = comparisons[index]
         verdict: Verdict = "no difference demonstrated"
         if adjusted <= (1 - one.confidence) * (1 + _ROUNDING):
             rises = one.ratio > 1 if one.ratio is not None else (one.difference or 0.0) > 0
             verdict = "higher" if rises else "lower"
-        decided[place] = replace(one, p_adjusted=adjusted, verdict=verdict)
+        decided[index] = replace(one, p_adjusted=adjusted, verdict=verdict)
     return tuple(decided)

@@ -45,8 +45,8 @@ def over_the_run(trials: Sequence[Trial], *, confidence: float = 0.99) -> Change
     for trial in trials:
         if trial.outcome.tps > 0:
             began_s = datetime.fromisoformat(trial.began_at).timestamp()
-            place = (began_s, math.log(trial.outcome.tps))
-            groups.setdefault((trial.host, trial.levels), []).append(place)
+            point = (began_s, math.log(trial.outcome.tps))
+            groups.setdefault((trial.host, trial.levels), []).append(point)
     centred = [np.array(group) - np.mean(group, axis=0) for group in groups.values()]
     degrees = sum(len(group) for group in centred) - len(centred) - 1
     if degrees < 1:

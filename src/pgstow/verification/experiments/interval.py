@@ -1,7 +1,7 @@
-"""Where the mean of the blocks' differences lies: Student's t for few blocks, a bootstrap above.
+"""An interval for the mean difference of blocks: Student's t for few blocks, else a bootstrap.
 
 Both give a symmetric interval. With 3 to 7 blocks it is Student's: a bootstrap resamples a handful
-of values and knows nothing of what lies beyond them. From 8 blocks on the studentised mean is
+of values and knows nothing of what is beyond them. From 8 blocks on the studentised mean is
 bootstrapped: blocks get random weights of Beta(1/2, 3/2) (Owen, Better bootstrap t confidence
 intervals for the mean, arXiv 2508.10083, 2025), and the quantile is that of the size of t, which
 is Hall's symmetric interval (On symmetric bootstrap confidence intervals, J. R. Statist. Soc. B 50,

@@ -55,7 +55,7 @@ def few_transactions(case: Case) -> Finding | None:
     return Finding(
         -fewest,
         f"{fewest} transactions in a trial: the 99th percentile is of the slowest {fewest // 100}, "
-        f"and wants {_FEWEST_FOR_P99:,} transactions or more",
+        f"and needs {_FEWEST_FOR_P99:,} transactions or more",
     )
 
 

@@ -1,4 +1,4 @@
-"""How many blocks it takes for an interval as narrow as wished."""
+"""How many blocks it takes for an interval of the target width."""
 
 import bisect
 import math
@@ -30,17 +30,17 @@ def needed_blocks(comparison: Comparison, half_width: float) -> int:
     if comparison.difference is not None and comparison.ratio is None:
         raise UserError(
             f"{comparison.metric} of {comparison.level} has a 0: there is no relative half-width",
-            "wish for the precision of another metric",
+            "ask for the precision of another metric",
         )
     if found is None:
         return max(FEWEST_BLOCKS, present + 1)
     width = (math.log(found.high) - math.log(found.low)) / 2
     unit = width / student_quantile(found.confidence, present - 1) * math.sqrt(present)
-    wished = math.asinh(half_width)  # of the logarithm: (e^w − e^−w) / 2 is the relative one
+    target = math.asinh(half_width)  # of the logarithm: (e^w − e^−w) / 2 is the relative one
 
     def is_reached(blocks: int) -> bool:
         half = unit * student_quantile(found.confidence, blocks - 1) / math.sqrt(blocks)
-        return half <= wished * (1 + _ROUNDING)
+        return half <= target * (1 + _ROUNDING)
 
     return _first(present, is_reached)
 
@@ -52,6 +52,6 @@ def _first(fewest: int, is_reached: Callable[[int], bool]) -> int:
     if index == len(numbers):
         raise UserError(
             f"more than {_MOST_BLOCKS:,} blocks would be needed",
-            "make a trial longer, or wish less",
+            "make a trial longer, or ask for a wider interval",
         )
     return numbers[index]

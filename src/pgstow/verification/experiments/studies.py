@@ -138,15 +138,15 @@ def _thirds(
 ) -> tuple[float, float, float] | None:
     """The ratio of throughput in each third of the trials; None where one is not known."""
 
-    def read(place: int) -> Read:
+    def read(index: int) -> Read:
         def of(trial: Trial) -> float | None:
             found = thirds(trial)
-            return None if found is None else found[place]
+            return None if found is None else found[index]
 
         return of
 
     first, second, last = (
-        _paired(claim, experiment, trials, read(place), confidence) for place in range(3)
+        _paired(claim, experiment, trials, read(index), confidence) for index in range(3)
     )
     if first is None or second is None or last is None:
         return None
@@ -187,7 +187,7 @@ def _values(trials: Sequence[Trial], levels: Levels, read: Read) -> dict[tuple[i
         if set(levels) <= set(trial.levels)
     }
     return {
-        place: value
-        for place, value in values.items()
+        index: value
+        for index, value in values.items()
         if value is not None and math.isfinite(value)
     }

@@ -1,4 +1,4 @@
-"""The known traps of storage experiments, read from the trials' values: a warning for each."""
+"""Validity checks: known pitfalls of storage experiments, each with a warning."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -13,7 +13,7 @@ _DRIFT = 0.03  # over a run; what is less is of no account
 _Rule = tuple[str, str, Callable[[Case], Finding | None]]  # code, remedy, what finds it
 
 
-def traps(
+def validity_checks(
     experiment: Experiment,
     trials: Iterable[Trial],
     *,
@@ -23,7 +23,7 @@ def traps(
     caps: Mapping[HostSpec, HostCap] | None = None,
     memory_bytes: int | None = None,
 ) -> tuple[Warning, ...]:
-    """Warnings for the traps that an experiment fell into: one a trap, with the worst treatment.
+    """Warnings of the checks that an experiment fails: one a check, with the worst treatment.
 
     What trials do not carry is handed in: ``burst_s``, how long full credits of a volume last at
     the burst rate (the catalog's ``burst_seconds``); ``instance_burst_s``, how long a machine may

@@ -75,14 +75,20 @@ def load(
     progress: Progress | None = None,
 ) -> Loaded:
     """Make, fill, index, freeze and analyse all tables at 1/``scale`` of the document's sizes."""
-    wanted = extent(scale)
+    target_extent = extent(scale)
     began = time.monotonic()
     _refuse_present(dsn, database)
-    tracker = _Tracker(wanted, progress)
+    tracker = _Tracker(target_extent, progress)
     with ThreadPoolExecutor(connections, thread_name_prefix="load") as pool:
         futures = [
             pool.submit(
-                _load_table, dsn, database, table, wanted=wanted, seed=seed, tracker=tracker
+                _load_table,
+                dsn,
+                database,
+                table,
+                target_extent=target_extent,
+                seed=seed,
+                tracker=tracker,
             )
             for table in _ORDER
         ]
@@ -102,17 +108,17 @@ def load(
         connection.execute(f"VACUUM (FREEZE, ANALYZE) {', '.join(_ORDER)}".encode())
         sizes = _sizes(connection)
     tracker.finish()
-    return Loaded(wanted, time.monotonic() - began, sizes)
+    return Loaded(target_extent, time.monotonic() - began, sizes)
 
 
 class _Tracker:
     """Progress of several loads at once, in bytes of the documented sizes; and the word to stop."""
 
-    def __init__(self, wanted: Extent, progress: Progress | None) -> None:
+    def __init__(self, target_extent: Extent, progress: Progress | None) -> None:
         self._lock = threading.Lock()
         self._progress = progress
         self._done = 0.0
-        self._total = sum(documented(table).size_bytes for table in _ORDER) / wanted.scale
+        self._total = sum(documented(table).size_bytes for table in _ORDER) / target_extent.scale
         self.stop = threading.Event()
 
     def add(self, done: float) -> None:
@@ -132,10 +138,16 @@ class _StoppedError(Exception):
 
 
 def _load_table(
-    dsn: str, database: str | None, table: str, *, wanted: Extent, seed: int, tracker: _Tracker
+    dsn: str,
+    database: str | None,
+    table: str,
+    *,
+    target_extent: Extent,
+    seed: int,
+    tracker: _Tracker,
 ) -> None:
-    size = documented(table).size_bytes / wanted.scale
-    share = size * (1 - _INDEX_SHARE) / wanted.rows(table)
+    size = documented(table).size_bytes / target_extent.scale
+    share = size * (1 - _INDEX_SHARE) / target_extent.rows(table)
     names = ", ".join(name for name, _ in rows.COLUMNS[table])
     with (
         connect(dsn, database, purpose="experiment") as connection,
@@ -148,7 +160,7 @@ def _load_table(
         copy = f"COPY {table} ({names}) FROM STDIN (FORMAT binary, FREEZE)"
         with connection.cursor() as cursor, cursor.copy(copy.encode()) as writer:
             writer.write(rows.COPY_HEADER)
-            for count, part in rows.chunks(table, wanted, seed):
+            for count, part in rows.chunks(table, target_extent, seed):
                 writer.write(part)
                 tracker.add(count * share)
                 if tracker.stop.is_set():

@@ -123,7 +123,7 @@ def _slices(text: NDArray[np.uint8], kind: str, numbers: NDArray[np.int64]) -> N
 
 
 def _publication(numbers: NDArray[np.int64], hours: int, seed: int) -> Values:
-    """Category and hour do not depend on the row's place: neighbours in an index are far apart."""
+    """Category and hour are independent of the row's position: index neighbours are far apart."""
     random = scatter(numbers, seed)
     hour = 1 + (random >> np.uint64(20)) % np.uint64(hours)
     seconds = np.int64(_EPOCH_2024_S) + hour.astype(np.int64) * 3600

@@ -1,18 +1,18 @@
-"""Processor time that a hypervisor kept from a trial: with much of it, another load was measured.
+"""Steal time: processor time that a hypervisor gave to others while a trial had work ready.
 
-It is a share of the time for which work was ready, so that it does not grow with the processors
-that a treatment needs.
+It is a share of the time for which work was ready, so that a treatment that computes more does
+not get a larger share.
 """
 
 from pgstow.model import CpuUse, Instruments, Trial, Warning
 
 STOLEN = "stolen"  # the code of a trial's warning
 _TOO_MUCH = 0.05
-_LEAST_CORES = 0.1  # where hardly anything is computed, hardly anything can be taken
+_LEAST_CORES = 0.1  # where hardly anything is computed, steal time says nothing
 
 
 def share(trial: Trial) -> float:
-    """The share of the processor time it wanted that was taken; 0 where nothing is known of it."""
+    """Steal time as a share of the processor time that had work ready; 0 if it is not known."""
     return _share(trial.instruments.cpu)
 
 
@@ -23,15 +23,15 @@ def _share(cpu: CpuUse | None) -> float:
 
 
 def warnings(found: Trial | Instruments) -> tuple[Warning, ...]:
-    """What is to be said of it, if anything."""
+    """A warning where the share is too large."""
     cpu = found.instruments.cpu if isinstance(found, Trial) else found.cpu
-    if (taken := _share(cpu)) <= _TOO_MUCH:
+    if (stolen := _share(cpu)) <= _TOO_MUCH:
         return ()
     return (
         Warning(
             STOLEN,
-            f"a hypervisor kept {taken:.0%} of the processor time that a trial wanted: other "
-            "machines' load was measured too",
+            f"a hypervisor kept {stolen:.0%} of the processor time that a trial was ready to use: "
+            "other machines' load was measured too",
             "measure while the host is quiet (--repeats), or on a machine of your own",
         ),
     )

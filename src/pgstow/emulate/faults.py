@@ -1,4 +1,4 @@
-"""What can go wrong with an emulated volume: the kinds of faults that the server knows."""
+"""Faults of an emulated volume: the kinds that the server has."""
 
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
@@ -25,7 +25,7 @@ class PowerLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """Nothing is answered until it ends."""
+    """Nothing is answered until the fault ends."""
 
     kind: Literal["stall"] = "stall"
 

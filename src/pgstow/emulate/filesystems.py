@@ -1,4 +1,4 @@
-"""What each filesystem asks for: its least size, and how it is made, grown and mounted."""
+"""Each filesystem's least size, and how it is made, grown and mounted."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -52,7 +52,7 @@ FILESYSTEM_TYPES: dict[Filesystem, FilesystemType] = {
 
 
 def mount_options(filesystem: Filesystem, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The layout's mount options, and what keeps a filesystem's own upkeep off the volume.
+    """The layout's mount options, and those that keep a filesystem's own upkeep off the volume.
 
     >>> mount_options("ext4", ("noatime",))
     ('noatime', 'noinit_itable')

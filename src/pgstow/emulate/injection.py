@@ -1,4 +1,4 @@
-"""Let things go wrong with volumes that are up, now or by a schedule, and put them right again."""
+"""Inject faults into volumes that are up, now or by a schedule, and clear them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -31,7 +31,7 @@ _SIZES = ("offset", "length", "sector_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A fault and when it is to be; ``volumes`` of None are all, ``for_s`` of None: until cleared.
+    """A fault and when it begins; ``volumes`` of None are all, ``for_s`` of None: until cleared.
 
     ``after_s`` is from when it is handed over.
     """
@@ -43,12 +43,12 @@ class Planned:
 
 
 def fault_kinds() -> tuple[str, ...]:
-    """The names of what can go wrong."""
+    """The names of the faults."""
     return tuple(_FAULT_TYPES)
 
 
 def parse_fault(values: Mapping[str, Any], where: str) -> Fault:
-    """A fault out of its kind and options; a mistake is one line that begins with ``where``.
+    """A fault from its kind and options; a mistake is one line that begins with ``where``.
 
     Sizes may be text with a unit.
     """
@@ -74,7 +74,7 @@ def parse_fault(values: Mapping[str, Any], where: str) -> Fault:
 
 
 def describe_fault(fault: Fault) -> str:
-    """A fault for people: its kind, and options that are not as they come.
+    """A fault as text: its kind, and options other than the defaults.
 
     >>> describe_fault(parse_fault({"kind": "slow", "factor": 4}, ""))
     'slow, factor 4'
@@ -139,7 +139,7 @@ def _seconds(value: Any, where: str) -> float:
 
 
 def inject(state_directory: Path, planned: Sequence[Planned]) -> tuple[Injected, ...]:
-    """Hand faults to the server, which keeps their times; a wrong one is refused before any is."""
+    """Give faults to the server, which times them; if one is wrong, all are refused."""
     directory = StateDirectory(state_directory)
     status = _running(directory)
     up = {volume.name: volume for volume in status.volumes}
@@ -164,7 +164,7 @@ def _hand_over(control: Control, one: Planned) -> Injected:
 
 
 def clear_faults(state_directory: Path, fault_id: int | None, *, remount: bool = False) -> None:
-    """End one fault, or all with those that wait.
+    """End one fault, or all, also those that have not begun.
 
     ``remount`` then mounts every volume anew, as after a reboot: a filesystem that met errors has
     shut itself down and stays so.
@@ -200,7 +200,7 @@ def _remount(directory: StateDirectory) -> None:
 
 
 def set_volatile(state_directory: Path, enabled: bool) -> EmulatorStatus:
-    """Let volumes lose at a power loss what was not flushed, or let them not.
+    """Switch on or off that a power loss takes what was not flushed.
 
     The kernel flushes what has a volatile cache. It does before anything can be lost, and as long
     as something can.

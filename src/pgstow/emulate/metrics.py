@@ -1,4 +1,4 @@
-"""The emulator's statistics over HTTP on loopback: Prometheus's text format, and JSON."""
+"""The emulator's statistics by HTTP on loopback: Prometheus's text format, and JSON."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -188,6 +188,6 @@ def _handler(source: Source, devices: Devices) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing: each scrape would be a line in the server's log."""
+            """Log nothing: each scrape would be a line in the server's log."""
 
     return Handler

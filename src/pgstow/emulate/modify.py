@@ -21,7 +21,7 @@ from pgstow.units import format_duration, format_size
 
 
 def running_layout(state_directory: Path) -> Layout:
-    """The volumes that are up as a layout, to hold a change of one against the catalog.
+    """The volumes that are up as a layout, to check a change of one against the catalog.
 
     What is stored on them is not known here: it says that the first has it all.
     """
@@ -40,7 +40,7 @@ def modify_volume(
     optimising_s: float | None,
     dry_run: bool = False,
 ) -> tuple[tuple[Action, ...], EmulatorStatus]:
-    """Make a volume that is up this one; its filesystem grows with it.
+    """Change a volume that is up into this one; its filesystem grows with it.
 
     The limits are on their way for ``optimising_s``, under ModifyVolume's rules (one at a time,
     four in 24 hours); None changes them at once and without rules. Returns what was done, or with
@@ -119,7 +119,7 @@ def _plan(
 
 
 def describe(volume: Volume, device: Device) -> str:
-    """A volume's type, size and limits for people."""
+    """A volume's type, size and limits as text."""
     return f"{volume.type} {reconcile.describe_device(device)}"
 
 

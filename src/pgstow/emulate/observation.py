@@ -1,4 +1,4 @@
-"""Bring a recorded state in line with what is on the machine now."""
+"""Update a recorded state from what is on the machine now."""
 
 import stat
 from dataclasses import replace

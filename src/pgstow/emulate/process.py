@@ -122,7 +122,7 @@ def last_line(directory: StateDirectory) -> str | None:
 
 
 def stop(directory: StateDirectory, *, ask: bool = True) -> None:
-    """End the server if it runs: asked first, then by signals to that very process."""
+    """End the server if it runs: by request first, then by signals to that process."""
     identity = directory.server()
     if identity is None or not processes.is_running(identity):
         return

@@ -56,7 +56,7 @@ class TargetVolume:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do; ``text`` says it to a person."""
+    """One thing to do; ``text`` says it to the user."""
 
     kind: ActionKind
     text: str
@@ -217,18 +217,18 @@ def refuse_rebuild(entry: TargetVolume, present: VolumeState) -> None:
 
 
 def describe_device(device: Device) -> str:
-    """A device's size and limits for people."""
+    """A device's size and limits as text."""
     return f"{format_size(device.size_bytes)}, {describe_limits(device)}"
 
 
 def describe_limits(device: Device) -> str:
-    """A device's limits for people."""
+    """A device's limits as text."""
     stripes = "" if device.stripes == 1 else f", {device.stripes} stripes"
     return _limits(device.iops, device.bytes_per_second) + describe_burst(device) + stripes
 
 
 def describe_burst(device: Device) -> str:
-    """What a device may reach while its credits last, for people; empty where it has none."""
+    """What a device may reach while its credits last, as text; empty without credits."""
     burst = device.member.burst
     if burst is None:
         return ""
@@ -237,7 +237,7 @@ def describe_burst(device: Device) -> str:
 
 
 def describe_cap(cap: HostCap | None) -> str:
-    """A host's cap for people."""
+    """A host's cap as text."""
     return _limits(None, None) if cap is None else _limits(cap.iops, cap.bytes_per_second)
 
 

@@ -43,7 +43,7 @@ class VolumeState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All of it. ``boot_id`` tells a state left over from before a reboot."""
+    """The whole state. ``boot_id`` shows whether it is from before a reboot."""
 
     boot_id: str
     compensation: Compensation | None = None  # None: not calibrated yet
@@ -66,7 +66,7 @@ class State:
         return replace(self, volumes=tuple(entries))
 
     def without_volume(self, name: str) -> "State":
-        """The state with one volume gone."""
+        """The state without one volume."""
         kept = tuple(entry for entry in self.volumes if entry.volume.name != name)
         return replace(self, volumes=kept)
 
@@ -189,14 +189,14 @@ class StateDirectory:
 
 
 def nothing_up(directory: Path) -> UserError:
-    """No volumes are up of a state directory."""
+    """The error that no volumes of a state directory are up."""
     option = "" if directory == DEFAULT_STATE_DIRECTORY else f" --state-dir {directory}"
     remedy = f"start them with pgstow emulate up LAYOUT{option}"
     return UserError("no emulated volumes are up", remedy)
 
 
 def unknown_volume(name: str, up: Iterable[str]) -> UserError:
-    """No volume of that name is up; ``up`` are those that are."""
+    """The error that no volume of that name is up; ``up`` are those that are."""
     return UserError(f"no volume {name!r} is up", f"use one of: {', '.join(up) or 'none'}")
 
 

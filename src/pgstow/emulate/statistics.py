@@ -69,7 +69,7 @@ def late_us(before: VolumeCounters, after: VolumeCounters) -> float | None:
 
 
 def is_late(late_us: float | None, mean_us: float) -> bool:
-    """Whether answers so late, of ``mean_us`` in all, are no longer the volume's."""
+    """Whether answers are so late, of ``mean_us`` in all, that they no longer show the volume."""
     return late_us is not None and late_us > LATE_US and late_us > LATE_SHARE * mean_us
 
 
@@ -156,7 +156,7 @@ def _check(exceeded_us: float, seconds: float) -> float:
 
 
 def _is_stalled(before: VolumeCounters, after: VolumeCounters) -> bool:
-    """Whether something waited all the while and nothing was done."""
+    """Whether requests waited throughout and none was done."""
     done = after.reads + after.writes + after.flushes
     is_waiting = before.queue_length > 0 and after.queue_length > 0
     return is_waiting and done == before.reads + before.writes + before.flushes

@@ -1,4 +1,4 @@
-"""What the emulator has up: for people, for JSON, and for whoever maps mounts to volume types."""
+"""The volumes that are up: as text, as JSON, and by mount with their types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from pgstow.model.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class EmulatedVolume:
-    """A volume that is mounted, and what it stands for."""
+    """A mounted volume and its type."""
 
     name: str
     type: str
@@ -75,7 +75,7 @@ class VolumeStatus:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorStatus:
-    """All of it. ``actions`` are those of the ``up`` that returned it."""
+    """The whole status. ``actions`` are those of the ``up`` that returned it."""
 
     state_directory: str
     is_running: bool
@@ -220,7 +220,7 @@ def _is_late(volume: ServerVolume) -> bool:
 
 
 def _mounts_of(entry: VolumeState) -> tuple[str, ...]:
-    """Where a volume is mounted in truth, whatever was recorded."""
+    """Where a volume is really mounted, whatever was recorded."""
     if entry.loop is None or not loops.is_attached(entry.loop):
         return ()
     return tuple(mount.path for mount in mounts.mounts_of(entry.loop.device))
@@ -252,7 +252,7 @@ def _warnings(state: State | None, server: ServerStatus | None) -> tuple[Warning
 
 
 def _beyond(state: State) -> tuple[Warning, ...]:
-    """That the volumes may do more than this machine can answer, all at once."""
+    """A warning where the volumes together may do more than this machine can answer."""
     reachable = state.reachable_iops
     limit_iops = total_limit_iops([entry.device for entry in state.volumes], state.host_cap)
     if reachable is None or limit_iops is None or limit_iops <= reachable:

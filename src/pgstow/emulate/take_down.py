@@ -22,7 +22,7 @@ from pgstow.units import format_size
 
 @dataclass
 class Cleanup:
-    """What was undone, and what the user must know of it."""
+    """What was undone, with warnings for the user."""
 
     actions: list[str] = field(default_factory=list)
     warnings: list[Warning] = field(default_factory=list)
@@ -81,7 +81,7 @@ def plan_down(
 def _removal(
     entry: VolumeState, own: Iterable[Loop], purged: Collection[str], *, answers: bool
 ) -> str:
-    """What becomes of one volume, with what is on it; a server that answers deletes its file."""
+    """What will be done with one volume and its data; a server that answers deletes its file."""
     made = backing.Made(entry.backing, entry.inode)
     path, keep = made.backing.path, made.backing.keep
     if path is None:
@@ -110,7 +110,7 @@ def _refuse_use(directory: StateDirectory) -> None:
 
 
 def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
-    """The work of :func:`down`, for one who holds the lock."""
+    """The work of :func:`down`, for a caller that holds the lock."""
     cleanup = Cleanup()
     state = _recorded(directory, cleanup)
     was_alive = process.is_alive(directory)
@@ -147,21 +147,21 @@ def clear(directory: StateDirectory, *, force: bool = False) -> Cleanup:
 
 
 def not_ours(path: str) -> Warning:
-    """That a file where a volume's was to be is not known to be the volume's."""
+    """A warning: the file where a volume's should be is not known to be the volume's."""
     message = f"{path} is not known to be the emulator's, and stays"
     return Warning("file-not-ours", message, "delete it if nobody needs it")
 
 
 @dataclass(frozen=True, slots=True)
 class _Released:
-    """What was so before the volumes were let go: which had no limits, and what went wrong."""
+    """The state before the volumes were released: which had no limits, which had faults."""
 
     unlimited: tuple[str, ...] = ()
     faults: tuple[ServerFault, ...] = ()
 
 
 def _release(directory: StateDirectory) -> _Released:
-    """Let what is still to be written back wait for no limits, and for no stall to end."""
+    """Switch off limits and faults, so that what is still to be written is not delayed."""
     control = Control(directory.control)
     released = _Released()
     with suppress(HostError):
@@ -176,7 +176,7 @@ def _release(directory: StateDirectory) -> _Released:
 def _put_back(
     directory: StateDirectory, state: State, before: Iterable[mounts.Mount], released: _Released
 ) -> list[str]:
-    """Mount, limit and disturb again what was let go before one volume turned out to be in use.
+    """Restore mounts, limits and faults that were released before one volume was found in use.
 
     Gives what is not as it was.
     """
@@ -200,7 +200,7 @@ def _put_back(
 
 
 def _set_again(control: Control, before: ServerFault) -> str:
-    """Set a fault again, under the server's next number, for the time that it had left."""
+    """Set a fault again, with a new number, for the time that it had left."""
     what = f"fault {before.id} ({describe_fault(before.fault)})"
     if before.fault.kind == "power-loss" and before.state == "active":
         return f"{what} is over: the power is back"  # another cut would take what came since

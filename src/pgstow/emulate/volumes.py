@@ -1,4 +1,4 @@
-"""Act on one volume: its loop device, filesystem and mount."""
+"""Work on one volume: its loop device, filesystem and mount."""
 
 import errno
 import shlex

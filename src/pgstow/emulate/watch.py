@@ -26,7 +26,7 @@ def read_statistics(state_directory: Path) -> ServerStatistics:
 def watch(
     state_directory: Path, seconds: float, count: int | None = None
 ) -> Iterator[tuple[VolumeMetrics, ...]]:
-    """CloudWatch's metrics of one interval after another; volumes that were there throughout."""
+    """CloudWatch's metrics of each interval, for volumes that were up throughout."""
     directory = StateDirectory(state_directory)
     control = _control(directory)
     state = directory.read()

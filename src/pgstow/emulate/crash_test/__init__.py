@@ -1,4 +1,4 @@
-"""Cut the power under PostgreSQL, many times, and look whether it keeps what it promised."""
+"""Cut the power under PostgreSQL many times, and check that it keeps every commit."""
 
 from pgstow.emulate.crash_test.campaign import DEFAULT_DIRECTORY, run
 from pgstow.emulate.crash_test.plan import CampaignPlan, Combination, make_plan

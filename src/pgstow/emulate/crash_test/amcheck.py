@@ -53,7 +53,7 @@ class Checker:
                     os.chown(path, *programs.user_ids(server.user))
 
     def install(self, server: EmbeddedServer) -> None:
-        """Make the extension be in every database."""
+        """Create the extension in every database."""
         complaints = self.check(server, "--install-missing")
         if complaints:
             raise HostError(f"pg_amcheck does not work here: {complaints[0]}")

@@ -52,7 +52,7 @@ def run(
     bindir: Path | None = None,
     progress: Progress | None = None,
 ) -> CampaignResult:
-    """Run a campaign as root; nothing of it stays but what is written to ``output``.
+    """Run a campaign as root; it leaves only what is written to ``output``.
 
     ``directory`` holds the emulator's state and the mounts while it runs, one campaign at a time.
     ``output`` is given a line for each cut (cuts.jsonl) and, for each that found damage, the

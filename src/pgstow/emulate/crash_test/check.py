@@ -55,7 +55,7 @@ class Log:
 
 
 def read_log(lines: Sequence[str]) -> Log:
-    """Tell pages that are damaged from those of free space maps, which may be.
+    """Separate damaged pages from those of free space maps, which may be damaged.
 
     A free space map is a hint, and PostgreSQL does not log its changes: it reads it so that a torn
     page is taken for an empty one (fsm_readbuf, RBM_ZERO_ON_ERROR), and says so in its log.

@@ -56,7 +56,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """How coming back went; ``failure`` says what did not, None: mounted and started."""
+    """How the restart went; ``failure`` says what failed, None: mounted and started."""
 
     mount_s: float
     recovery_s: float | None
@@ -122,12 +122,12 @@ class TestCluster:
         injection.set_volatile(self._state.path, True)
 
     def start(self, **settings: str) -> None:
-        """Start the server with the campaign's settings, and with these."""
+        """Start the server with the campaign's settings and these."""
         found = self._checker.settings(self.server)
         self.server.start(self._settings | found | settings)
 
     def sync(self) -> None:
-        """Make everything durable, also what the server has not."""
+        """Make everything durable, also what the server has not flushed."""
         assert self._layout is not None
         for volume in self._layout.volumes:
             arguments = ["sync", "--file-system", volume.mount]
@@ -187,7 +187,7 @@ class TestCluster:
             return []
 
     def _forget_processes(self) -> None:
-        """See to it that the new server does not take the killed one for running."""
+        """Make sure that the new server does not believe the killed one is running."""
         if not processes.wait_until_reaped(self._family, timeout_s=_REAP_TIMEOUT_S):
             # Nobody reaps here, as in a container without an init. That nothing of the old server
             # runs is known: its filesystem could be unmounted.
@@ -259,5 +259,5 @@ def _shared_memory(data_directory: Path) -> tuple[int, int] | None:
 
 
 def seeded(seed: int, *parts: object) -> random.Random:
-    """A source of chance of its own for each part of a campaign."""
+    """A random number generator of its own for each part of a campaign."""
     return random.Random(f"{seed} {parts}")  # noqa: S311  (a load, no secrets)

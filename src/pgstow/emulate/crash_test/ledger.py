@@ -40,7 +40,7 @@ class Transfer:
 
     @property
     def row(self) -> Row:
-        """What is to be read back."""
+        """The row that must be read back."""
         digest = hashlib.md5(self.note.encode(), usedforsecurity=False).hexdigest()
         return self.id, self.source, self.target, self.amount, self.checksum, digest
 
@@ -66,7 +66,7 @@ def _expected(seed: int, number: int) -> Row:
 
 @dataclass
 class ClientRecord:
-    """What one client knows of its transactions. Only its own thread writes to it."""
+    """One client's record of its transactions. Only its own thread writes to it."""
 
     client: int
     sent: int = 0  # how many numbers it has used
@@ -94,7 +94,7 @@ class Audit:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all is as it must be."""
+        """Whether nothing is wrong."""
         return not (self.lost or self.damaged or self.repeated or self.phantom)
 
 

@@ -18,7 +18,7 @@ _SECONDS_PER_GROUP = 7.0  # volumes, cluster and control
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One way to be hit by a power cut."""
+    """One combination of filesystem, WAL location and kind of loss."""
 
     filesystem: Filesystem
     wal: Wal
@@ -27,7 +27,7 @@ class Combination:
 
     @property
     def loss_text(self) -> str:
-        """The loss mode for people.
+        """The loss mode as text.
 
         >>> Combination("xfs", "apart", "torn", 512).loss_text
         'torn 512'
@@ -36,7 +36,7 @@ class Combination:
 
     @property
     def text(self) -> str:
-        """All of it for people."""
+        """The combination as text."""
         return f"{self.filesystem}, WAL {self.wal}, {self.loss_text}"
 
 
@@ -65,12 +65,12 @@ class CampaignPlan:
 
     @property
     def seconds(self) -> float:
-        """A first estimate of what it takes."""
+        """A first estimate of how long it takes."""
         return self.cuts * _SECONDS_PER_CUT[self.quick] + len(self.groups) * _SECONDS_PER_GROUP
 
     @property
     def cuts_max(self) -> int:
-        """Cuts of one combination after which it is given up as too rarely hitting writes."""
+        """So many cuts of one combination end it: too few of them hit writes."""
         return 3 * self.cuts_each + 10
 
     @property

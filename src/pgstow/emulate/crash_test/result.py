@@ -32,7 +32,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One power cut and what came of it."""
+    """One power cut and its outcome."""
 
     number: int
     combination: Combination
@@ -58,7 +58,7 @@ class Cut:
 
     @property
     def counts(self) -> bool:
-        """Whether it says anything: there was something to lose."""
+        """Whether the cut counts: there was something to lose."""
         return self.unflushed_writes > 0 and not self.is_control
 
 
@@ -85,7 +85,7 @@ class CombinationResult:
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """All of it. ``failures`` says why it failed; none: it passed."""
+    """The whole campaign. ``failures`` says why it failed; without any it passed."""
 
     plan: CampaignPlan
     postgres: str
@@ -106,7 +106,7 @@ class CampaignResult:
         return not self.failures
 
     def as_json(self) -> dict[str, object]:
-        """For ``--json``: the fields, and what is worked out of them."""
+        """For ``--json``: the fields, and what is derived from them."""
         return {
             "passed": self.passed,
             "failures": self.failures,

@@ -29,7 +29,7 @@ class Running(Protocol):
         ...
 
     def outcome(self, began_at: float | None = None, ended_at: float | None = None) -> Outcome:
-        """What it did, after its end; of the part between two times (``time.time()``) if given."""
+        """The outcome, after its end; of the part between two times (``time.time()``) if given."""
         ...
 
 
@@ -38,7 +38,7 @@ class Generator(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called: "pgbench"."""
+        """Its name, such as "pgbench"."""
         ...
 
     def version(self) -> str:

@@ -28,7 +28,7 @@ class PlannedTrial:
 
 
 def scheduled_s(treatment: Treatment) -> float:
-    """What a trial takes by its schedule, without what it takes to set it up."""
+    """How long a trial takes by its schedule, without setting it up."""
     schedule = treatment.schedule
     return schedule.settle_s + schedule.warm_up_s + schedule.duration_s
 

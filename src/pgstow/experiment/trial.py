@@ -1,4 +1,4 @@
-"""One trial: a server in the known state, a load on it, and what is read beside the load.
+"""One trial: a server in a known state, a load on it, and measurements beside the load.
 
 The order of things is the same for every treatment: data copied, server started, checkpoint, limits
 in force, settled, warmed up, measured.
@@ -40,7 +40,7 @@ class Recording(Protocol):
 
     @property
     def instruments(self) -> Instruments:
-        """What was read, after the end."""
+        """The measurements, after the end."""
         ...
 
     @property
@@ -134,7 +134,7 @@ def run_trial(
     run_context: RunContext,
     together: threading.Barrier | None = None,
 ) -> Trial:
-    """Run one trial. It ends whole or not at all, and leaves nothing behind.
+    """Run one trial. It gives a whole result or none, and leaves nothing behind.
 
     ``together`` is of treatments side by side: all are measured from the same moment on.
     """

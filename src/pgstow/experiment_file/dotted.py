@@ -30,7 +30,7 @@ def joined(path: Path) -> str:
 
 
 def changes(tables: Mapping[str, Any], within: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What a table of dotted keys sets. A table for a value means the keys in it."""
+    """The values that a table of dotted keys sets. A table as a value stands for its keys."""
     for key, value in tables.items():
         path = within + split_key(key)
         if isinstance(value, Mapping) and value:

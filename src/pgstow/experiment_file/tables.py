@@ -60,7 +60,7 @@ class DataTable(_Strict):
     tables: Annotated[int, Field(ge=1)] | None = None
 
     def data(self) -> DataChoice:
-        """The table as the model's value; what is not given is left to the maker."""
+        """The table as the model's value; what is not given is left to the data's maker."""
         options = {
             name: _option(value)
             for name, value in self.model_dump(exclude={"maker", "scale"}).items()

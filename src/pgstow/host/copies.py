@@ -30,7 +30,7 @@ class Copy:
 
     @property
     def list_file(self) -> Path:
-        """Where the copy says what it wrote."""
+        """The list of what the copy wrote."""
         return self.target / LIST_NAME
 
     def update(self, advanced: Callable[[int], None], *, unchanged_before: float = 0.0) -> None:
@@ -48,7 +48,7 @@ class Copy:
             self._directory(Path(), ours, advanced, unchanged_before)
 
     def list_source(self) -> None:
-        """Write down what the source holds, which is all that may be removed of it later."""
+        """Record what the source holds: only that may be removed from it later."""
         with disk_errors(f"{self.list_file} cannot be written"):
             lines = []
             for path in _walk(self.source):
@@ -199,7 +199,7 @@ class Copy:
         self.disk.publish(draft, self.list_file)
 
     def _note(self, *entry: object) -> None:
-        """Add a line; what a kill left of the line before does not run into it."""
+        """Add a line; a line that a kill cut short does not run into it."""
         self.disk.append(self.list_file, f"\n{json.dumps(entry)}\n", _owner(self.source))
 
     def _entries(self) -> Iterator[list[object]]:

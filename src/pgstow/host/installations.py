@@ -31,6 +31,6 @@ def require_bindir(version: int) -> Path:
 
 
 def newest_bindir() -> Path | None:
-    """The newest version's programs: clients among them speak to every server."""
+    """The newest version's programs: its clients work with every server."""
     found = [find_bindir(version) for version in reversed(_VERSIONS)]
     return next((bindir for bindir in found if bindir is not None), None)

@@ -1,4 +1,4 @@
-"""Loop devices, each known by its disk sequence number, which no later use of it has again."""
+"""Loop devices, identified by their disk sequence number, which is never reused."""
 
 import time
 from contextlib import suppress
@@ -63,7 +63,7 @@ def file_of(device: str) -> str | None:
 
 
 def is_attached(loop: Loop) -> bool:
-    """Whether that very loop device is still what it was when it was attached."""
+    """Whether that loop device is still attached as it was."""
     file = backing(loop)
     if loop.sequence is None:  # an older kernel: the path must do, where it is still whole
         return file == loop.file
@@ -105,7 +105,7 @@ def grow(loop: Loop) -> None:
 
 
 def detach(loop: Loop, *, timeout_s: float = 5.0) -> bool:
-    """Detach that very loop device; False where something still holds it, so it goes later."""
+    """Detach that loop device; False if something still holds it: then it goes later."""
     if not is_attached(loop):
         return True
     with suppress(OSError):  # its next user's flushes must reach the file behind it

@@ -16,7 +16,7 @@ _V1_UNLIMITED = 1 << 62  # the kernel's "no limit" is the largest multiple of a 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """One control group. It counts the page cache of whoever touched a page first.
+    """One control group. A page of the page cache counts for the group that first touched it.
 
     Pages that were loaded before, by others or outside, are not counted: restart the server inside
     the group, and :func:`forget_files` what was loaded.
@@ -79,7 +79,7 @@ class MemoryLimit:
         return 0  # a kernel before 4.13 does not count them
 
     def add(self, pid: int) -> None:
-        """Move one process into the group; what it starts from then on is inside too."""
+        """Move one process into the group; processes that it starts later are inside too."""
         try:
             self.procs_file.write_text(str(pid))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The mount table, and mounting and unmounting with errors that say who is in the way."""
+"""The mount table; mounting and unmounting, with errors that name who is in the way."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Processes by an identity that a reused pid cannot take, and who holds a filesystem open."""
+"""Processes, identified so that a reused pid is another; and those that hold a filesystem."""
 
 import ctypes
 import os
@@ -66,14 +66,14 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def is_running(process: ProcessIdentity) -> bool:
-    """Whether that very process still runs."""
+    """Whether that process still runs."""
     return process.boot_id == boot_id() and start_ticks(process.pid) == process.start_ticks
 
 
 def end(
     process: ProcessIdentity, *, timeout_s: float, first: signal.Signals = signal.SIGTERM
 ) -> bool:
-    """Terminate that very process, by SIGKILL where it does not go; whether it is gone."""
+    """Terminate that process, by SIGKILL if it does not end; whether it is gone."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -111,7 +111,7 @@ def _parent(pid: int) -> int | None:
 
 
 def kill(family: Sequence[ProcessIdentity], *, timeout_s: float) -> tuple[ProcessIdentity, ...]:
-    """Kill those very processes, the first first; those that are still there in the end."""
+    """Kill those processes in their order; returns those that are still there."""
     for process in family:
         with suppress(ProcessLookupError):
             descriptor = os.pidfd_open(process.pid)
@@ -161,7 +161,7 @@ def wait_until_reaped(family: Sequence[ProcessIdentity], *, timeout_s: float) ->
 
 
 def wait_until_gone(process: ProcessIdentity, *, timeout_s: float) -> bool:
-    """Wait for that very process to end; whether it did."""
+    """Wait for that process to end; whether it did."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -48,7 +48,7 @@ def require_embedded(version: int = 18) -> Path:
 
 
 def unprivileged_user() -> str | None:
-    """Whom a server started by root runs as; None: as whoever we are, who is not root."""
+    """The user that a server started by root runs as; None: the present user, who is not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):

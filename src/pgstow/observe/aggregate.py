@@ -24,7 +24,7 @@ from pgstow.units import BLOCK_BYTES, Bytes
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What of the host does not change while observing."""
+    """Facts of the host that do not change while observing."""
 
     cores: int
     memory_bytes: int
@@ -33,7 +33,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All that was seen of a server: what a profile is made of."""
+    """Everything seen of a server, from which a profile is made."""
 
     started_at: str
     inspection: Inspection

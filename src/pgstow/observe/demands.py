@@ -50,7 +50,7 @@ def demands(
     checkpoints: int,
     block_bytes: int,
 ) -> tuple[Demand, ...]:
-    """The demand of every relation that asked anything, in the order of ``keys``."""
+    """The demand of every relation that had any, in the order of ``keys``."""
     seconds = [interval.seconds for interval in kept]
     changes: list[dict[RelationKey, _Change]] = []
     touches: dict[RelationKey, float] = {}

@@ -43,7 +43,7 @@ class NotReloadedError(ServerError):
 
 @contextmanager
 def change_errors(doing: str) -> Iterator[None]:
-    """Turn what psycopg raises into errors that say what was being done and what to do."""
+    """Turn psycopg's errors into errors that say what was being done and what to do."""
     try:
         yield
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
@@ -158,7 +158,7 @@ def drop_tablespace(connection: Connection, name: str) -> None:
 
 
 def grant_create(connection: Connection, tablespace: str) -> None:
-    """Let every role put temporary files into a tablespace: without it temp_tablespaces is idle."""
+    """Let every role put temporary files into a tablespace; else temp_tablespaces has no effect."""
     with change_errors(f"granting CREATE on tablespace {tablespace!r}"):
         _execute(
             connection,
@@ -256,7 +256,7 @@ def checkpoint(connection: Connection) -> None:
 
 
 def end_session(connection: Connection, identity: tuple[int, str]) -> None:
-    """Terminate that very session, of ours, whose client is gone: its pid may be another's soon."""
+    """Terminate that session of ours, whose client is gone; its pid may be reused soon."""
     with change_errors(f"ending session {identity[0]}"):
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s"

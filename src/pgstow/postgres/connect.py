@@ -57,7 +57,7 @@ def connect(dsn: str = "", database: str | None = None, *, purpose: str) -> Conn
 
 
 def _opened(parameters: dict[str, Any], *, may_use_postgres: bool) -> Connection:
-    """A connection; whoever only looks, and named no database, is let into postgres."""
+    """A connection; to the database postgres if it only reads and no database is named."""
     try:
         return psycopg.connect(**parameters, autocommit=True)
     except (psycopg.Error, UnicodeError) as error:
@@ -90,7 +90,7 @@ def _default_database(parameters: dict[str, Any]) -> str | None:
 
 
 def parse_dsn(dsn: str) -> dict[str, Any]:
-    """What a connection string says; its errors never quote it, for it may hold a password."""
+    """The parts of a connection string; errors never quote it, as it may hold a password."""
     try:
         parameters = dict(conninfo.conninfo_to_dict(dsn))
     except (psycopg.ProgrammingError, UnicodeError):
@@ -192,7 +192,7 @@ def _reason(error: Exception) -> str:
 
 @contextmanager
 def server_errors(doing: str) -> Iterator[None]:
-    """Turn what psycopg raises inside into a :class:`ServerError` that says what was being done."""
+    """Turn psycopg's errors into a :class:`ServerError` that says what was being done."""
     try:
         yield
     except psycopg.OperationalError as error:

@@ -1,4 +1,4 @@
-"""What apply must know of the world just before, during and after a step."""
+"""What apply reads of the server just before, during and after a step."""
 
 import re
 from dataclasses import dataclass
@@ -271,7 +271,7 @@ def has_public_create(connection: Connection, tablespace: str) -> bool:
 
 
 def setting_facts(connection: Connection, name: str) -> SettingFacts | None:
-    """A setting now, and what ALTER SYSTEM made of it; None where the server has none such."""
+    """A setting, and what ALTER SYSTEM wrote for it; None if the server does not have it."""
     with change_errors(f"looking at setting {name}"):
         row = connection.execute(
             "SELECT current_setting(name), context, pending_restart"
@@ -384,7 +384,7 @@ def backend_identity(connection: Connection) -> tuple[int, str]:
 
 
 def is_backend_there(connection: Connection, identity: tuple[int, str]) -> bool:
-    """Whether that very session still exists."""
+    """Whether that session still exists."""
     with change_errors("looking for a session"):
         row = connection.execute(
             "SELECT 1 FROM pg_stat_activity WHERE pid = %s"

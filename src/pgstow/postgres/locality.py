@@ -32,7 +32,7 @@ def is_local(
     started_at: datetime,
     socket_directories: tuple[str, ...],
 ) -> bool:
-    """Whether the server that ``connection`` speaks to keeps its data on this machine."""
+    """Whether the server of ``connection`` has its data on this machine."""
     directory = Path(data_directory)
     if not is_near(connection):
         return False

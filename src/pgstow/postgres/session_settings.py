@@ -12,7 +12,7 @@ _OF_SESSIONS = ("user", "superuser")  # contexts of pg_settings
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """A server, as far as those who only use it may know."""
+    """A server, as far as a role without special rights may see it."""
 
     version: str  # "16.4"
     version_num: int

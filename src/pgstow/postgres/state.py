@@ -1,4 +1,4 @@
-"""What a server is like now, apart from its load: its relations, tablespaces, settings."""
+"""The present state of a server without its load: relations, tablespaces, settings."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -154,7 +154,7 @@ def _relations(
 ) -> tuple[
     dict[RelationKey, Relation], dict[RelationKey, RelationKey], tuple[PartitionedRelation, ...]
 ]:
-    """The relations of one database, for each index what it indexes, and what is partitioned."""
+    """The relations of one database, the table of each index, and the partitioned relations."""
     rows = {row[0]: _Row(*row) for row in _rows(connection, "relations")}
     sizes = _sizes(connection)
     toast_owner = {row.toast: row for row in rows.values() if row.toast is not None}

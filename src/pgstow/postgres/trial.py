@@ -54,7 +54,7 @@ class CheckpointTotals:
 
 @dataclass(frozen=True, slots=True)
 class TrialCounters:
-    """All of it at one instant. ``resets`` says when each kind was reset last."""
+    """All counters at one instant. ``resets`` says when each kind was reset last."""
 
     started_at: datetime
     database_bytes: int

@@ -179,7 +179,7 @@ class Journal:
         self._write("UPDATE apply_step SET facts = ? WHERE id = ?", json.dumps(known), step)
 
     def facts(self, step: int) -> Mapping[str, Any]:
-        """What was remembered of a step."""
+        """The facts noted of a step."""
         row = self._connection.execute("SELECT facts FROM apply_step WHERE id = ?", (step,))
         found: Mapping[str, Any] = json.loads(row.fetchone()[0])
         return found

@@ -1,4 +1,4 @@
-"""What is read beside a load: the server's statistics, its waits, the devices, the processors."""
+"""Measurements beside a load: server statistics, wait events, devices, processors."""
 
 from pgstow.experiment.instruments.recorder import Recorder
 

@@ -1,4 +1,4 @@
-"""Two readings of cumulative counters, as what was used between them. Pure."""
+"""Differences between two readings of cumulative counters. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

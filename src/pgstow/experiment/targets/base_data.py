@@ -53,7 +53,7 @@ def default_cache_directory() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class BaseSpec:
-    """What a base is of."""
+    """What defines a base."""
 
     data: DataChoice
     bindir: Path
@@ -295,7 +295,7 @@ def _is_base(path: Path) -> bool:
 
 
 def _name_of(directory: Path) -> str:
-    """For people: what a base is of, by its own account."""
+    """A base's description of itself, as text."""
     try:
         data = json.loads((directory / _CONTENTS).read_text())["data"]
         return f"{data['maker']} at scale {data['scale']}"

@@ -13,7 +13,7 @@ _OF_THE_FILESYSTEM = frozenset({"lost+found"})
 
 
 class MountedDirectories:
-    """The directories of one trial: found empty, and left empty by who used them."""
+    """The directories of one trial: empty before it and after it."""
 
     def __init__(self) -> None:
         self._layout: Layout | None = None

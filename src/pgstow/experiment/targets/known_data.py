@@ -1,4 +1,4 @@
-"""What is known of data before they are made: about how large they will be, and their tables."""
+"""What is known of data before they are made: their tables and approximate size."""
 
 from pgstow.experiment.workloads import pgbench_data, sysbench
 from pgstow.experiment.workloads.content_platform import total_bytes

@@ -41,7 +41,7 @@ _DIRECT_IO_SINCE = 16
 
 @dataclass(frozen=True, slots=True)
 class _Directories:
-    """Where a target keeps the base data, and writes down what it has made."""
+    """Where a target keeps the base data, and records what it has made."""
 
     cache: Path
     state: Path
@@ -277,7 +277,7 @@ def _may_bypass_cache(treatment: Treatment) -> bool:
 def _limit_memory(
     treatment: Treatment, record: Record, warnings: list[Warning], stack: ExitStack
 ) -> MemoryLimit | None:
-    """A control group of the size that the treatment asks for; where it cannot be, a warning."""
+    """A control group of the size that the treatment has; a warning where that is impossible."""
     if treatment.server.memory_bytes is None:
         return None
     name = f"pgstow-bench-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""What a trial has on this machine, on disk, so that a killed run's is found and removed."""
+"""A file on disk of what a trial has on this machine, to clean up after a killed run."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def default_state_directory() -> Path:
 
 
 def open_state(directory: Path) -> Path:
-    """The directory, made where it is missing. What is in it is obeyed: it must be ours."""
+    """The directory, made where it is missing. It must be ours, as its contents are obeyed."""
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         found = directory.stat()
@@ -60,7 +60,7 @@ def open_state(directory: Path) -> Path:
 
 @dataclass
 class Record:
-    """One trial's file. Each change is on disk before what it speaks of is used."""
+    """One trial's file. Each entry is on disk before what it names is used."""
 
     path: Path
     servers: list[ProcessIdentity] = field(default_factory=list)

@@ -26,7 +26,7 @@ _SYNC_TIMEOUT_S = 3600.0
 
 
 class Restored:
-    """The copy of one trial. What it makes on a volume is in a directory of its own."""
+    """The copy of the data for one trial, on each volume in a directory of its own."""
 
     def __init__(self, layout: Layout, record: Record) -> None:
         self.layout = layout

@@ -17,7 +17,7 @@ MakeGenerator = Callable[[WorkloadChoice, DataChoice], Generator]
 
 
 class Volumes(Protocol):
-    """A layout's volumes. A new one also knows what an earlier one, killed, has left."""
+    """A layout's volumes. A new instance also finds what an earlier, killed one left."""
 
     def up(self, layout: Layout) -> None:
         """Make the volumes, mounted where the layout says."""
@@ -36,7 +36,7 @@ class Volumes(Protocol):
         ...
 
     def watch(self) -> EndWatch:
-        """Begin to look whether the volumes are what they stand for; ends with what was seen."""
+        """Begin to check that the volumes perform as specified; the result comes at the end."""
         ...
 
 
@@ -66,7 +66,7 @@ class Target(Protocol):
     def prepare(
         self, treatments: Sequence[Treatment], generator: MakeGenerator, run_context: RunContext
     ) -> None:
-        """Do once what all trials of these treatments need: load their data."""
+        """Load the data that the trials of these treatments need, once for all."""
         ...
 
     def ready(

@@ -29,7 +29,7 @@ def whole_number(data: DataChoice, name: str, default: int, *, least: int, most:
 
 
 def yes_or_no(data: DataChoice, name: str) -> bool:
-    """An option's truth; what is not given is not true."""
+    """Whether an option is true; one that is not given is not."""
     text = dict(data.options).get(name, "false").lower()
     if text not in _TRUE + _FALSE:
         raise UserError(f"{data.maker}'s option {name} is {text!r}", "use true or false")

@@ -1,4 +1,4 @@
-"""What the transactions of a run, or of a part of it, amount to."""
+"""The outcome of the transactions of a run, or of a part of it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

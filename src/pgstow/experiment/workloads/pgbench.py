@@ -95,7 +95,7 @@ class Pgbench:
 
 
 def check_data(data: DataChoice) -> None:
-    """Raise UserError for what its maker cannot make."""
+    """Raise UserError for data that cannot be made."""
     if data.maker == pgbench_data.MAKER:
         PgbenchData.of(data)
     else:

@@ -1,4 +1,4 @@
-"""Run a workload with pgbench in the background, and say what it did."""
+"""Run a workload with pgbench in the background, and read its outcome."""
 
 import math
 import re
@@ -148,7 +148,7 @@ class RunningPgbench:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once; what was not logged is lost."""
+        """End it at once; transactions not yet logged are lost."""
         self._stopping.set()
         if self._program is not None:
             self._program.kill()
@@ -181,7 +181,7 @@ class RunningPgbench:
         return None if match is None else float(match[1])
 
     def outcome(self, began_at: float | None = None, ended_at: float | None = None) -> Outcome:
-        """What it did, after its end; of the part between two times (``time.time()``) if given."""
+        """The outcome, after its end; of the part between two times (``time.time()``) if given."""
         if self.is_running:
             raise AssertionError("the workload still runs: stop() or wait() first")
         if self._error is not None:

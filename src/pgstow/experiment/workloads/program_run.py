@@ -62,7 +62,7 @@ class RunningProgram:
             self.wait(_TIMEOUT_S)
 
     def outcome(self, began_at: float | None = None, ended_at: float | None = None) -> Outcome:
-        """What it did, after its end; of the part between two times (``time.time()``) if given."""
+        """The outcome, after its end; of the part between two times (``time.time()``) if given."""
         if not self._done.is_set():
             raise AssertionError("the workload still runs: stop() or wait() first")
         if self._ended is None:

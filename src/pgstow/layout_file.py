@@ -3,8 +3,11 @@
 Every mistake is one line that names the file, the key, the value and the rule.
 """
 
+import hashlib
+import json
 import math
 import re
+import tomllib
 from dataclasses import asdict, fields
 from decimal import Decimal
 from pathlib import Path
@@ -362,3 +365,13 @@ def _exact_rate(rate: float) -> str:
     if float(rate).is_integer():
         return f"{format_exact_size(int(rate))}/s"
     return f"{_plain(rate)}B/s"
+
+
+def layout_digest(layout: Layout) -> str:
+    """A digest of a layout, by which a run of apply is resumed. Journals keep it across versions.
+
+    It is of what the layout's file says: how a number is written does not change it, nor does a
+    field that a later version adds, as long as it has its default.
+    """
+    canonical = json.dumps(tomllib.loads(format_layout(layout)), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()

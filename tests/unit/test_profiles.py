@@ -13,13 +13,12 @@ from typer.testing import CliRunner
 
 from pgstow import observe
 from pgstow.cli import profiles
-from pgstow.cli.apply import layout_digest
 from pgstow.cli.loop import last_applied, loop_of, remember_layout
 from pgstow.cli.main import app
 from pgstow.cli.observe import _relations
 from pgstow.cli.output import console
 from pgstow.cli.verify import expected
-from pgstow.layout_file import format_layout, read_layout
+from pgstow.layout_file import format_layout, layout_digest, read_layout
 from pgstow.model import (
     HostSpec,
     Layout,

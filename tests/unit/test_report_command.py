@@ -12,12 +12,12 @@ import report_samples as samples
 from typer.testing import CliRunner
 
 from pgstow import catalog
-from pgstow.cli.apply import layout_digest
 from pgstow.cli.bench_report import section_of
 from pgstow.cli.loop import remember_layout
 from pgstow.cli.main import app
 from pgstow.cli.report import write_page, write_pictures
 from pgstow.cli.report_document import document_of
+from pgstow.layout_file import layout_digest
 from pgstow.model import UserError
 from pgstow.report import render
 from pgstow.workspace import Workspace

@@ -1,6 +1,5 @@
 """``pgstow apply``: execute the steps to a layout, or revert the last run's."""
 
-import hashlib
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from pgstow.apply import Observer, Options, Outcome, Result
-    from pgstow.model import Layout, ServerState, Step, Warning
+    from pgstow.model import ServerState, Step, Warning
     from pgstow.workspace import Workspace as Store
 
 _RESTART_HELP = "Restart the server where a step (moving pg_wal) needs it."
@@ -75,21 +74,6 @@ def apply(
             _apply(store, layout, dsn, options, prune=prune, yes=yes, dry_run=dry_run, json=json)
 
 
-def layout_digest(target_layout: "Layout") -> str:
-    """A digest of the target layout, by which a run is resumed. Journals keep it across versions.
-
-    It is of what the layout's file says: how a number is written does not change it, nor does a
-    field that a later version adds, as long as it has its default.
-    """
-    import tomllib
-    from json import dumps
-
-    from pgstow.layout_file import format_layout
-
-    canonical = dumps(tomllib.loads(format_layout(target_layout)), sort_keys=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
 def _apply(
     store: "Store",
     path: Path,
@@ -104,7 +88,7 @@ def _apply(
     from pgstow import apply
     from pgstow.cli.loop import remember_layout
     from pgstow.cli.output import print_warnings
-    from pgstow.layout_file import read_layout
+    from pgstow.layout_file import layout_digest, read_layout
     from pgstow.postgres import read_state
 
     target_layout = read_layout(path)

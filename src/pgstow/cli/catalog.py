@@ -40,8 +40,7 @@ def list_types(
     if context.invoked_subcommand is not None:
         return
     from pgstow.catalog import load
-    from pgstow.cli.catalog_sources import age_warnings, print_files
-    from pgstow.cli.catalog_tables import prices_table, types_table
+    from pgstow.cli.catalog_tables import age_warnings, prices_table, print_files, types_table
     from pgstow.model import HostSpec
 
     catalog = load()
@@ -103,8 +102,7 @@ def list_instances(
     from dataclasses import asdict
 
     from pgstow.catalog import load
-    from pgstow.cli.catalog_sources import age_warnings, print_files
-    from pgstow.cli.catalog_tables import instances_lines
+    from pgstow.cli.catalog_tables import age_warnings, instances_lines, print_files
     from pgstow.model import HostSpec
 
     catalog = load()

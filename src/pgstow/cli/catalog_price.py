@@ -39,7 +39,7 @@ def price_volume(
 ) -> None:
     """Price a volume. Example: pgstow catalog price gp3 --size 500GiB --iops 6000"""
     from pgstow.catalog import load
-    from pgstow.cli.catalog_sources import age_warnings, print_files
+    from pgstow.cli.catalog_tables import age_warnings, print_files
     from pgstow.model import HostSpec
 
     catalog = load()

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from pgstow.cli.catalog import catalog_app
+from pgstow.cli.catalog_tables import age_warnings, print_files
 from pgstow.cli.options import Json
 from pgstow.cli.output import console, print_json, print_warnings
 
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgstow.catalog import Catalog
-    from pgstow.model import HostSpec, Warning
 
 
 @catalog_app.command("sources")
@@ -34,29 +34,6 @@ def show_sources(json: Json = False) -> None:
     console().print(table)
     print_files(catalog)
     print_warnings(age_warnings(catalog, None))
-
-
-def print_files(catalog: "Catalog") -> None:
-    """Say which files of the user's are over the shipped catalog, if any."""
-    names = ", ".join(catalog.user_files)
-    text = f"Over the shipped catalog: {names}" if names else "The shipped catalog."
-    console().print(text, style="dim", markup=False, soft_wrap=True)
-
-
-def print_own_files(catalog: "Catalog") -> None:
-    """Name the user's files over the shipped catalog; without any, say nothing."""
-    if catalog.user_files:
-        print_files(catalog)
-
-
-def age_warnings(catalog: "Catalog", host: "HostSpec | None") -> "tuple[Warning, ...]":
-    """What today is over 6 months old of the prices and instances of a host's region."""
-    from datetime import UTC, datetime
-
-    from pgstow.model import HostSpec
-
-    where = host or HostSpec("ec2")
-    return catalog.ageing(datetime.now(UTC).date(), where.platform, where.region)
 
 
 def _rows(catalog: "Catalog") -> "Iterator[dict[str, Any]]":

@@ -1,4 +1,4 @@
-"""The tables of ``pgstow catalog``: types, prices, rules with their sources, instances."""
+"""The tables of ``pgstow catalog``, the files it is from, and how old they are."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -7,8 +7,15 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from pgstow.catalog import DiskSpeed, Instance, InstancePrice, SnapshotPrice, VolumeType
-    from pgstow.model import Latency
+    from pgstow.catalog import (
+        Catalog,
+        DiskSpeed,
+        Instance,
+        InstancePrice,
+        SnapshotPrice,
+        VolumeType,
+    )
+    from pgstow.model import HostSpec, Latency, Warning
 
 
 def types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
@@ -288,3 +295,28 @@ def _pair(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "unknown"
     return f"{low:,.10g}" if low == high else f"{low:,.10g} / {high:,.10g}"
+
+
+def print_files(catalog: "Catalog") -> None:
+    """Say which files of the user's are over the shipped catalog, if any."""
+    from pgstow.cli.output import console
+
+    names = ", ".join(catalog.user_files)
+    text = f"Over the shipped catalog: {names}" if names else "The shipped catalog."
+    console().print(text, style="dim", markup=False, soft_wrap=True)
+
+
+def print_own_files(catalog: "Catalog") -> None:
+    """Name the user's files over the shipped catalog; without any, say nothing."""
+    if catalog.user_files:
+        print_files(catalog)
+
+
+def age_warnings(catalog: "Catalog", host: "HostSpec | None") -> "tuple[Warning, ...]":
+    """What today is over 6 months old of the prices and instances of a host's region."""
+    from datetime import UTC, datetime
+
+    from pgstow.model import HostSpec
+
+    where = host or HostSpec("ec2")
+    return catalog.ageing(datetime.now(UTC).date(), where.platform, where.region)

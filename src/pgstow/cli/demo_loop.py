@@ -196,10 +196,10 @@ class Demo:
     ) -> "tuple[Outcome, ...]":
         """Make the volumes and move what is to move, under load; pg_wal last, by a restart."""
         from pgstow import apply
-        from pgstow.cli.apply import layout_digest
         from pgstow.cli.diff import between
         from pgstow.cli.loop import remember_layout
         from pgstow.host import processes
+        from pgstow.layout_file import layout_digest
         from pgstow.postgres import read_state
 
         self.volumes.up(layout)

@@ -55,7 +55,7 @@ def explain(
     from dataclasses import replace
 
     from pgstow import catalog, planning, prediction
-    from pgstow.cli.catalog_sources import age_warnings, print_own_files
+    from pgstow.cli.catalog_tables import age_warnings, print_own_files
     from pgstow.cli.explain_asked import cache_size, open_loads
     from pgstow.cli.output import print_json, print_warnings
     from pgstow.cli.plan_goal import horizon_seconds

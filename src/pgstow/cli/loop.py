@@ -114,7 +114,7 @@ def measured_with(store: "Store", profile: "Entry") -> "Measurement | None":
 
 def remember_layout(store: "Store", target_layout: "Layout") -> None:
     """Keep the layout that is being applied, for verify and the report."""
-    from pgstow.cli.apply import layout_digest
+    from pgstow.layout_file import layout_digest
 
     digest = layout_digest(target_layout)
     if all(entry.name != digest for entry in store.list("layout")):
@@ -122,7 +122,7 @@ def remember_layout(store: "Store", target_layout: "Layout") -> None:
 
 
 def _layout_of(store: "Store", digest: str) -> "Layout | None":
-    from pgstow.cli.apply import layout_digest
+    from pgstow.layout_file import layout_digest
     from pgstow.model import Layout
 
     kept = next((entry for entry in store.list("layout") if entry.name == digest), None)

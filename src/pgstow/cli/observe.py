@@ -15,10 +15,13 @@ from pgstow.cli.options import DEFAULT_WORKSPACE, CommitProbe, Dsn, Json, Worksp
 from pgstow.model.errors import PgstowError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
     from rich.table import Table
 
     from pgstow.model import Profile, Volume
+    from pgstow.workspace import Workspace as Store
 
 _TOP = 15
 
@@ -101,11 +104,11 @@ def _from_workspace(path: Path, merge: str | None, name: str | None, *, json: bo
 
     with open_workspace(path) as store:
         if merge is None:
-            rows = profiles.listed(store)
+            rows = _list_rows(store)
             if json:
                 print_json(rows)
             elif rows:
-                console().print(profiles.table(rows))
+                console().print(_list_table(rows))
             else:
                 console().print("The workspace holds no profile; run pgstow observe.")
             return
@@ -117,6 +120,67 @@ def _from_workspace(path: Path, merge: str | None, name: str | None, *, json: bo
         return
     _print(profile, console())
     _say_next(number, called)
+
+
+def _list_rows(store: "Store") -> "list[dict[str, object]]":
+    """Every profile with what tells it from the others."""
+    from pgstow.cli.loop import loop_of
+    from pgstow.cli.profiles import profile_of
+
+    entries = store.list("profile")
+    if not entries:
+        return []
+    found = loop_of(store)
+    roles = {found.before.id: "before"} if found.before is not None else {}
+    roles |= {found.after.id: "after"} if found.after is not None else {}
+    rows: list[dict[str, object]] = []
+    for entry in entries:
+        profile = profile_of(store, entry)
+        tps = profile.activity.transactions.mean
+        active = profile.activity.active_sessions.mean
+        rows.append(
+            {
+                "number": entry.id,
+                "name": entry.name,
+                "started_at": profile.started_at,
+                "seconds": profile.seconds,
+                "tps": tps,
+                "latency_ms": active / tps * 1000 if tps > 0 else None,
+                "relations": len(profile.server.relations),
+                "volumes": [volume.name for volume in profile.layout.volumes],
+                "system_identifier": profile.server.system_identifier,
+                "report": roles.get(entry.id),
+            }
+        )
+    return rows
+
+
+def _list_table(rows: "Sequence[dict[str, object]]") -> "Table":
+    """The list for people; ``report`` says what the page takes a profile for."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from pgstow.units import format_duration
+
+    made = Table(box=None, pad_edge=False)
+    for title in ("#", "name", "observed", "for", "TPS", "latency", "volumes", "in the report"):
+        right = title in ("#", "for", "TPS", "latency")
+        made.add_column(title, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        latency, volumes = row["latency_ms"], row["volumes"]
+        assert isinstance(volumes, list)
+        cells = (
+            str(row["number"]),
+            str(row["name"] or ""),
+            str(row["started_at"])[:16].replace("T", " "),
+            format_duration(float(str(row["seconds"]))),
+            f"{row['tps']:,.0f}",
+            "" if latency is None else f"{latency:,.2f} ms",
+            ", ".join(volumes),
+            str(row["report"] or ""),
+        )
+        made.add_row(*(Text(shown(cell)) for cell in cells))
+    return made
 
 
 def _say_next(number: int, name: str | None) -> None:

@@ -233,7 +233,7 @@ def _planned(profile: "Profile", goal: "Goal", rules: "Catalog", rates: "Growth 
     from dataclasses import replace
 
     from pgstow import planning
-    from pgstow.cli.catalog_sources import age_warnings
+    from pgstow.cli.catalog_tables import age_warnings
     from pgstow.cli.workspace import profile_age_s
 
     found = planning.plan(profile, goal, rules, rates)
@@ -260,7 +260,7 @@ def as_plain(found: "Plan", profile: "Profile", rules: "Catalog") -> dict[str, A
 
 def _print(found: "Plan", profile: "Profile", rules: "Catalog", out: Path) -> None:
     from pgstow import planning
-    from pgstow.cli.catalog_sources import print_own_files
+    from pgstow.cli.catalog_tables import print_own_files
     from pgstow.cli.output import console, print_warnings
     from pgstow.cli.plan_lines import lines
 

@@ -1,4 +1,4 @@
-"""Which of the workspace's profiles a command is about, and the list of them."""
+"""Which of the workspace's profiles a command is about."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,6 @@ from pgstow.model.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.table import Table
 
     from pgstow.model import Profile
     from pgstow.workspace import Entry
@@ -64,65 +62,3 @@ def merge(store: "Store", texts: "Sequence[str]") -> "Profile":
     entries = [chosen_entry(store, text.strip()) for text in texts if text.strip()]
     unique = {entry.id: entry for entry in entries}
     return observe.merged([profile_of(store, entry) for entry in unique.values()])
-
-
-def listed(store: "Store") -> "list[dict[str, object]]":
-    """Every profile with what tells it from the others."""
-    from pgstow.cli.loop import loop_of
-
-    entries = store.list("profile")
-    if not entries:
-        return []
-    found = loop_of(store)
-    roles = {found.before.id: "before"} if found.before is not None else {}
-    roles |= {found.after.id: "after"} if found.after is not None else {}
-    rows: list[dict[str, object]] = []
-    for entry in entries:
-        profile = profile_of(store, entry)
-        tps = profile.activity.transactions.mean
-        active = profile.activity.active_sessions.mean
-        rows.append(
-            {
-                "number": entry.id,
-                "name": entry.name,
-                "started_at": profile.started_at,
-                "seconds": profile.seconds,
-                "tps": tps,
-                "latency_ms": active / tps * 1000 if tps > 0 else None,
-                "relations": len(profile.server.relations),
-                "volumes": [volume.name for volume in profile.layout.volumes],
-                "system_identifier": profile.server.system_identifier,
-                "report": roles.get(entry.id),
-            }
-        )
-    return rows
-
-
-def table(rows: "Sequence[dict[str, object]]") -> "Table":
-    """The list for people; ``report`` says what the page takes a profile for."""
-    from rich.table import Table
-
-    from pgstow.cli.names import shown
-    from pgstow.units import format_duration
-
-    made = Table(box=None, pad_edge=False)
-    for title in ("#", "name", "observed", "for", "TPS", "latency", "volumes", "in the report"):
-        right = title in ("#", "for", "TPS", "latency")
-        made.add_column(title, justify="right" if right else "left", overflow="fold")
-    from rich.text import Text
-
-    for row in rows:
-        latency, volumes = row["latency_ms"], row["volumes"]
-        assert isinstance(volumes, list)
-        cells = (
-            str(row["number"]),
-            str(row["name"] or ""),
-            str(row["started_at"])[:16].replace("T", " "),
-            format_duration(float(str(row["seconds"]))),
-            f"{row['tps']:,.0f}",
-            "" if latency is None else f"{latency:,.2f} ms",
-            ", ".join(volumes),
-            str(row["report"] or ""),
-        )
-        made.add_row(*(Text(shown(cell)) for cell in cells))
-    return made

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgstow.catalog import Catalog, Instance, InstancePrice, load
-from pgstow.catalog.ageing import latest_day
+from pgstow.catalog.staleness import latest_day
 from pgstow.catalog.tables import (
     format_instance_prices,
     format_instances,
@@ -138,18 +138,18 @@ def test_hard_disks_of_an_instance_are_no_nvme(catalog: Catalog) -> None:
 
 def test_a_catalog_older_than_6_months_is_a_warning(catalog: Catalog) -> None:
     prices = date.fromisoformat(catalog.instance_prices["us-east-1"]["r6i.large"].provenance.date)
-    assert catalog.ageing(prices + timedelta(days=30), "ec2", "us-east-1") == ()
-    (warning,) = catalog.ageing(prices + timedelta(days=184), "ec2", "us-east-1")
+    assert catalog.stale_warnings(prices + timedelta(days=30), "ec2", "us-east-1") == ()
+    (warning,) = catalog.stale_warnings(prices + timedelta(days=184), "ec2", "us-east-1")
     assert warning.code == "catalog-stale"
     assert f"instance prices in us-east-1 of {prices}" in warning.message
     assert warning.remedy == "pgstow catalog update --region us-east-1"
-    (warning,) = catalog.ageing(date(2028, 1, 1), "ec2", None)
+    (warning,) = catalog.stale_warnings(date(2028, 1, 1), "ec2", None)
     for what in ("volume prices in us-east-1", "instances of", "instance prices in us-east-1"):
         assert what in warning.message
 
 
 def test_a_machine_of_ones_own_has_nothing_that_ages(catalog: Catalog) -> None:
-    assert catalog.ageing(date(2040, 1, 1), "local", None) == ()
+    assert catalog.stale_warnings(date(2040, 1, 1), "local", None) == ()
 
 
 @given(st.dates(date(2020, 1, 1), date(2090, 12, 31)))

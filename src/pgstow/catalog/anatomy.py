@@ -50,49 +50,53 @@ class Anatomy:
     provenance: Provenance  # of the median and the 99th percentile
 
 
-def path_of(kind: VolumeType) -> Path:
+def path_of(volume_type: VolumeType) -> Path:
     """The way that a write to this type takes."""
-    if kind.is_local:
+    if volume_type.is_local:
         return "local"
-    return "ebs" if {"ec2", "rds"} & set(kind.platforms) and kind.mechanics is None else "cloud"
+    is_aws = bool({"ec2", "rds"} & set(volume_type.platforms))
+    return "ebs" if is_aws and volume_type.mechanics is None else "cloud"
 
 
 def anatomy(
-    kind: VolumeType, rules: Mapping[str, tuple[PartRule, ...]], types: Mapping[str, VolumeType]
+    volume_type: VolumeType,
+    rules: Mapping[str, tuple[PartRule, ...]],
+    types: Mapping[str, VolumeType],
 ) -> Anatomy:
     """The parts of a small write to anywhere on a volume of this type."""
-    way = rules[path_of(kind)]
-    total = kind.random_write_us
-    fixed = sum(_fixed(rule, kind) for rule in way)
+    way = rules[path_of(volume_type)]
+    total = volume_type.random_write_us
+    fixed = sum(_fixed(rule, volume_type) for rule in way)
     left = max(total - fixed, 0.0)
     shared = 0.0
     for rule in way:
         if rule.at_most_of is not None:
             other = types[rule.at_most_of].random_write_us
             shared = min(max(other - fixed, 0.0), left)
-    has_mechanics = kind.mechanics is not None
+    has_mechanics = volume_type.mechanics is not None
     parts = tuple(
-        _part(rule, kind, left, shared)
+        _part(rule, volume_type, left, shared)
         for rule in way
         if has_mechanics or not (rule.is_seek or rule.is_turn)
     )
-    facts = kind.facts["latency"]
-    return Anatomy(kind.name, total, _p99(kind), parts, facts)
+    facts = volume_type.facts["latency"]
+    return Anatomy(volume_type.name, total, _p99(volume_type), parts, facts)
 
 
-def _p99(kind: VolumeType) -> float:
-    return kind.latency.write_us_p99 + (kind.mechanics.most_us if kind.mechanics else 0.0)
+def _p99(volume_type: VolumeType) -> float:
+    mechanics = volume_type.mechanics
+    return volume_type.latency.write_us_p99 + (mechanics.most_us if mechanics else 0.0)
 
 
-def _fixed(rule: PartRule, kind: VolumeType) -> float:
-    if kind.mechanics is not None and rule.is_seek:
-        return kind.mechanics.mean_seek_us
-    if kind.mechanics is not None and rule.is_turn:
-        return kind.mechanics.turn_us / 2
+def _fixed(rule: PartRule, volume_type: VolumeType) -> float:
+    if volume_type.mechanics is not None and rule.is_seek:
+        return volume_type.mechanics.mean_seek_us
+    if volume_type.mechanics is not None and rule.is_turn:
+        return volume_type.mechanics.turn_us / 2
     return rule.us[0] if rule.us is not None else 0.0
 
 
-def _part(rule: PartRule, kind: VolumeType, left: float, shared: float) -> Part:
+def _part(rule: PartRule, volume_type: VolumeType, left: float, shared: float) -> Part:
     if rule.is_rest:
         low, high = left - shared, left
     elif rule.at_most_of is not None:
@@ -100,5 +104,5 @@ def _part(rule: PartRule, kind: VolumeType, left: float, shared: float) -> Part:
     elif rule.us is not None:
         low, high = rule.us
     else:
-        low = high = _fixed(rule, kind)
+        low = high = _fixed(rule, volume_type)
     return Part(rule.where, rule.what, low, high, rule.provenance)

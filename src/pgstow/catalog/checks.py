@@ -1,42 +1,38 @@
 """Hold a layout against the catalog: refuse what no provider sells, warn of what surprises."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from pgstow.catalog import initial_state
 from pgstow.catalog.limits import member_iops, member_throughput
+from pgstow.catalog.lookup import Lookup
 from pgstow.catalog.managed import as_sold
 from pgstow.catalog.prices import has
-from pgstow.catalog.types import VolumeType, default_region
+from pgstow.catalog.types import Instance, VolumeType, default_region
 from pgstow.model import Layout, LayoutError, UserError, Volume, Warning
 from pgstow.rules import violation
 from pgstow.units import MIB, format_exact_size, format_rate, format_size
 
-if TYPE_CHECKING:
-    from pgstow.catalog.catalog import Catalog
-    from pgstow.catalog.types import Instance
-
 _MANY_STRIPES = 8  # AWS, EBS volume limits: larger arrays gain less
 
 
-def check(catalog: "Catalog", layout: Layout) -> tuple[Warning, ...]:
+def check(catalog: Lookup, layout: Layout) -> tuple[Warning, ...]:
     """Raise LayoutError for what is impossible; return warnings for the rest."""
     instance = _instance(catalog, layout)
-    kinds = {volume.name: _type(catalog, layout, volume) for volume in layout.volumes}
+    volume_types = {volume.name: _type(catalog, layout, volume) for volume in layout.volumes}
     for volume in layout.volumes:
-        kind = kinds[volume.name]
-        _check_sold(kind, volume)
-        _check_place(layout, volume, kind, kinds)
-        initial_state.check_volume(kind, volume)
+        volume_type = volume_types[volume.name]
+        _check_sold(volume_type, volume)
+        _check_place(layout, volume, volume_type, volume_types)
+        initial_state.check_volume(volume_type, volume)
     initial_state.check_host(layout.host, instance)
     if instance is not None:
-        _check_attachments(layout, kinds, instance)
-        _check_nitro(layout, kinds, instance)
-        _check_disks(layout, kinds, instance)
-    return tuple(_warnings(catalog, layout, kinds))
+        _check_attachments(layout, volume_types, instance)
+        _check_nitro(layout, volume_types, instance)
+        _check_disks(layout, volume_types, instance)
+    return tuple(_warnings(catalog, layout, volume_types))
 
 
-def _instance(catalog: "Catalog", layout: Layout) -> "Instance | None":
+def _instance(catalog: Lookup, layout: Layout) -> Instance | None:
     if layout.host.instance is None:
         return None
     try:
@@ -45,27 +41,27 @@ def _instance(catalog: "Catalog", layout: Layout) -> "Instance | None":
         raise LayoutError(f"host.instance: {error.message}", error.remedy) from None
 
 
-def _type(catalog: "Catalog", layout: Layout, volume: Volume) -> VolumeType:
+def _type(catalog: Lookup, layout: Layout, volume: Volume) -> VolumeType:
     platform = layout.host.platform
     try:
-        kind = catalog.volume_type(volume.type)
+        volume_type = catalog.volume_type(volume.type)
     except UserError as error:
         raise LayoutError(f"volumes.{volume.name}.type: {error.message}", error.remedy) from None
-    if platform not in kind.platforms:
+    if platform not in volume_type.platforms:
         names = [one.name for one in catalog.types(platform)]
         raise LayoutError(
             f"volumes.{volume.name}.type: {volume.type} is no volume type of platform {platform}",
             f"use one of: {', '.join(names)}",
         )
-    return kind
+    return volume_type
 
 
-def _check_sold(kind: VolumeType, volume: Volume) -> None:
+def _check_sold(volume_type: VolumeType, volume: Volume) -> None:
     """Refuse what the type's rules do not allow: name the figure, the rule and its source."""
-    rules = as_sold(kind, volume).rules()
+    rules = as_sold(volume_type, volume).rules()
     found = violation(rules, volume.size_bytes, volume.iops, volume.throughput)
     if found is not None:
-        fact = kind.facts[found.key]
+        fact = volume_type.facts[found.key]
         raise LayoutError(
             f"volumes.{volume.name}.{found.key}: {found.why} ({fact.source}, {fact.date})",
             found.fix,
@@ -73,26 +69,27 @@ def _check_sold(kind: VolumeType, volume: Volume) -> None:
 
 
 def _check_place(
-    layout: Layout, volume: Volume, kind: VolumeType, kinds: dict[str, VolumeType]
+    layout: Layout, volume: Volume, volume_type: VolumeType, volume_types: dict[str, VolumeType]
 ) -> None:
     """Refuse what a volume may not hold, a stripe over one that the provider stripes, and so on."""
     where = f"volumes.{volume.name}"
     if layout.host.platform == "rds" and volume.stripes > 1:
         raise LayoutError(f"{where}.stripes: RDS stripes by itself", "drop stripes")
     others = [what for what in _contents(layout, volume) if what != "the WAL"]
-    if kind.holds == "wal" and others:
+    if volume_type.holds == "wal" and others:
         raise LayoutError(
-            f"{where}.type: {kind.name} holds the WAL alone, not {others[0]}",
+            f"{where}.type: {volume_type.name} holds the WAL alone, not {others[0]}",
             "put only postgres.wal on it",
         )
-    data = kinds.get(layout.postgres.data)
-    if kind.goes_with and data is not None and data.name not in kind.goes_with:
+    data = volume_types.get(layout.postgres.data)
+    if volume_type.goes_with and data is not None and data.name not in volume_type.goes_with:
+        fact, allowed = volume_type.facts["size"], " or ".join(volume_type.goes_with)
         raise LayoutError(
-            f"{where}.type: {kind.name} goes with {' or '.join(kind.goes_with)} only, and the "
-            f"data are on {data.name} ({kind.facts['size'].source}, {kind.facts['size'].date})",
-            f"drop the volume, or use {kind.goes_with[-1]}",
+            f"{where}.type: {volume_type.name} goes with {allowed} only, and the data are on "
+            f"{data.name} ({fact.source}, {fact.date})",
+            f"drop the volume, or use {volume_type.goes_with[-1]}",
         )
-    if layout.host.platform == "rds" and kind.holds == "anything":
+    if layout.host.platform == "rds" and volume_type.holds == "anything":
         _check_single(layout, volume)
 
 
@@ -107,13 +104,15 @@ def _check_single(layout: Layout, volume: Volume) -> None:
 
 
 def _contents(layout: Layout, volume: Volume) -> list[str]:
-    """All that lies on a volume, temporary files too."""
+    """All that is stored on a volume, temporary files too."""
     temp = ["temporary files"] if volume.name in layout.postgres.temp else []
     return _durable_contents(layout, volume) + temp
 
 
-def _check_attachments(layout: Layout, kinds: dict[str, VolumeType], instance: "Instance") -> None:
-    count = sum(v.stripes for v in layout.volumes if not kinds[v.name].is_local)
+def _check_attachments(
+    layout: Layout, volume_types: dict[str, VolumeType], instance: Instance
+) -> None:
+    count = sum(v.stripes for v in layout.volumes if not volume_types[v.name].is_local)
     most = instance.max_attachments
     if most is not None and count > most:
         raise LayoutError(
@@ -123,16 +122,16 @@ def _check_attachments(layout: Layout, kinds: dict[str, VolumeType], instance: "
         )
 
 
-def _check_nitro(layout: Layout, kinds: dict[str, VolumeType], instance: "Instance") -> None:
+def _check_nitro(layout: Layout, volume_types: dict[str, VolumeType], instance: Instance) -> None:
     """Instances that are not built on Nitro take volumes of so many IOPS only."""
     if instance.is_nitro is not False:
         return
     for volume in layout.volumes:
-        kind = kinds[volume.name]
-        rule, iops = kind.without_nitro, member_iops(kind, volume)
+        volume_type = volume_types[volume.name]
+        rule, iops = volume_type.without_nitro, member_iops(volume_type, volume)
         if rule is None or iops is None or iops <= rule.attached_iops:
             continue
-        fact = kind.facts["without_nitro"]
+        fact = volume_type.facts["without_nitro"]
         raise LayoutError(
             f"volumes.{volume.name}.iops: {iops:,.0f} need an instance of the Nitro System, and "
             f"{instance.name} is none: it takes volumes of {rule.attached_iops:,.0f} "
@@ -141,9 +140,9 @@ def _check_nitro(layout: Layout, kinds: dict[str, VolumeType], instance: "Instan
         )
 
 
-def _check_disks(layout: Layout, kinds: dict[str, VolumeType], instance: "Instance") -> None:
+def _check_disks(layout: Layout, volume_types: dict[str, VolumeType], instance: Instance) -> None:
     """Instance-store members are the instance's own disks, each used once."""
-    local = [v for v in layout.volumes if kinds[v.name].is_ephemeral]
+    local = [v for v in layout.volumes if volume_types[v.name].is_ephemeral]
     if not local:
         return
     where = f"volumes.{local[0].name}.type"
@@ -168,26 +167,26 @@ def _check_disks(layout: Layout, kinds: dict[str, VolumeType], instance: "Instan
 
 
 def _warnings(
-    catalog: "Catalog", layout: Layout, kinds: dict[str, VolumeType]
+    catalog: Lookup, layout: Layout, volume_types: dict[str, VolumeType]
 ) -> Iterator[Warning]:
-    yield from _host_warnings(catalog, layout, kinds)
+    yield from _host_warnings(catalog, layout, volume_types)
     for volume in layout.volumes:
-        yield from _volume_warnings(layout, volume, kinds[volume.name])
-    yield from _price_warnings(layout, kinds)
+        yield from _volume_warnings(layout, volume, volume_types[volume.name])
+    yield from _price_warnings(layout, volume_types)
 
 
 def _host_warnings(
-    catalog: "Catalog", layout: Layout, kinds: dict[str, VolumeType]
+    catalog: Lookup, layout: Layout, volume_types: dict[str, VolumeType]
 ) -> Iterator[Warning]:
     """The instance's own cap, where the volumes together could do more."""
     cap = catalog.host_cap(layout.host)
-    network = [v for v in layout.volumes if not kinds[v.name].is_local]
-    iops = sum((member_iops(kinds[v.name], v) or 0.0) * v.stripes for v in network)
-    rate = sum((member_throughput(kinds[v.name], v) or 0.0) * v.stripes for v in network)
+    network = [v for v in layout.volumes if not volume_types[v.name].is_local]
+    iops = sum((member_iops(volume_types[v.name], v) or 0.0) * v.stripes for v in network)
+    rate = sum((member_throughput(volume_types[v.name], v) or 0.0) * v.stripes for v in network)
     name = layout.host.instance
     instance = catalog.host_instance(layout.host)
     if instance is not None and instance.disk_kind == "hdd":
-        slow = [v.name for v in layout.volumes if kinds[v.name].is_ephemeral]
+        slow = [v.name for v in layout.volumes if volume_types[v.name].is_ephemeral]
         if slow:
             yield Warning(
                 "instance-store-hdd",
@@ -195,7 +194,7 @@ def _host_warnings(
                 f"{slow[0]} are those of NVMe disks",
                 "write what they can do as its iops and throughput",
             )
-    yield from _nitro_warnings(layout, kinds, instance)
+    yield from _nitro_warnings(layout, volume_types, instance)
     if cap.iops is not None and iops > cap.iops:
         yield Warning(
             "host-cap-iops",
@@ -214,13 +213,14 @@ def _host_warnings(
 
 
 def _nitro_warnings(
-    layout: Layout, kinds: dict[str, VolumeType], instance: "Instance | None"
+    layout: Layout, volume_types: dict[str, VolumeType], instance: Instance | None
 ) -> Iterator[Warning]:
     """Volumes that do less on an instance that is not built on Nitro."""
     if instance is None or instance.is_nitro is not False:
         return
     for volume in layout.volumes:
-        rule, iops = kinds[volume.name].without_nitro, member_iops(kinds[volume.name], volume)
+        volume_type = volume_types[volume.name]
+        rule, iops = volume_type.without_nitro, member_iops(volume_type, volume)
         if rule is not None and iops is not None and iops > rule.reached_iops:
             yield Warning(
                 "not-nitro",
@@ -234,24 +234,25 @@ def _for_a_while(burst: float | None, pattern: str) -> str:
     return "" if burst is None else f" ({pattern.format(burst)} for 30 minutes a day)"
 
 
-def _volume_warnings(layout: Layout, volume: Volume, kind: VolumeType) -> Iterator[Warning]:
+def _volume_warnings(layout: Layout, volume: Volume, volume_type: VolumeType) -> Iterator[Warning]:
     holds = _durable_contents(layout, volume)
-    if kind.is_ephemeral and holds:
+    if volume_type.is_ephemeral and holds:
         yield Warning(
             "ephemeral",
-            f"volume {volume.name} is {kind.name} and holds {', '.join(holds)}: all of it is lost "
-            "when the instance stops",
+            f"volume {volume.name} is {volume_type.name} and holds {', '.join(holds)}: all of it "
+            "is lost when the instance stops",
             "keep only temporary files there, unless a standby holds a copy",
         )
-    if kind.is_hdd and holds:
+    if volume_type.is_hdd and holds:
         yield Warning(
             "hdd",
-            f"volume {volume.name} is {kind.name}, a hard disk, and holds {', '.join(holds)}: "
-            f"each random read or flush takes about {kind.random_write_us / 1000:.0f} ms",
+            f"volume {volume.name} is {volume_type.name}, a hard disk, and holds "
+            f"{', '.join(holds)}: each random read or flush takes about "
+            f"{volume_type.random_write_us / 1000:.0f} ms",
             "keep only what is read in long scans there",
         )
     if volume.stripes > 1:
-        yield Warning("stripe", _stripe_message(volume, kind), "keep backups, or a standby")
+        yield Warning("stripe", _stripe_message(volume, volume_type), "keep backups, or a standby")
     if volume.stripes > _MANY_STRIPES:
         yield Warning(
             "many-stripes",
@@ -262,7 +263,7 @@ def _volume_warnings(layout: Layout, volume: Volume, kind: VolumeType) -> Iterat
 
 
 def _durable_contents(layout: Layout, volume: Volume) -> list[str]:
-    """What of more than a session's worth lies on a volume."""
+    """What a volume stores for longer than a session."""
     holds = []
     if layout.postgres.data == volume.name:
         holds.append("the data directory")
@@ -272,17 +273,17 @@ def _durable_contents(layout: Layout, volume: Volume) -> list[str]:
     return holds
 
 
-def _stripe_message(volume: Volume, kind: VolumeType) -> str:
+def _stripe_message(volume: Volume, volume_type: VolumeType) -> str:
     members = volume.stripes
     message = f"volume {volume.name} is a RAID 0: losing one of its {members} members loses all"
-    if kind.annual_failure_rate is None:
+    if volume_type.annual_failure_rate is None:
         return message
-    lost = 1 - (1 - kind.annual_failure_rate) ** volume.stripes
-    one = f"{kind.annual_failure_rate * 100:.2g} %"
+    lost = 1 - (1 - volume_type.annual_failure_rate) ** volume.stripes
+    one = f"{volume_type.annual_failure_rate * 100:.2g} %"
     return f"{message}, {lost * 100:.2g} % a year instead of {one}"
 
 
-def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Warning]:
+def _price_warnings(layout: Layout, volume_types: dict[str, VolumeType]) -> Iterator[Warning]:
     host = layout.host
     if host.platform == "local":
         return
@@ -298,7 +299,7 @@ def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Wa
             f"the layout names no region: prices are {region}'s",
             "set host.region",
         )
-    unknown = sorted({k.name for k in kinds.values() if k.price_in(host.region) is None})
+    unknown = sorted({k.name for k in volume_types.values() if k.price_in(host.region) is None})
     if unknown:
         yield Warning(
             "price-unknown",
@@ -306,7 +307,7 @@ def _price_warnings(layout: Layout, kinds: dict[str, VolumeType]) -> Iterator[Wa
             _price_remedy(host.platform, region),
         )
     for volume in layout.volumes:
-        sold = as_sold(kinds[volume.name], volume).rules(host.region)
+        sold = as_sold(volume_types[volume.name], volume).rules(host.region)
         if sold.price is not None and sold.usd_month(has(sold, volume)) is None:
             yield Warning(
                 "price-unknown",

@@ -6,23 +6,23 @@ from pgstow.model import HostSpec, LayoutError, Volume
 from pgstow.units import format_exact_size, format_rate
 
 
-def check_volume(kind: VolumeType, volume: Volume) -> None:
+def check_volume(volume_type: VolumeType, volume: Volume) -> None:
     """Refuse credits of a volume that has none, and snapshots that cannot be restored so."""
     where = f"volumes.{volume.name}"
-    if volume.burst_credits is not None and member_burst(kind, volume) is None:
+    if volume.burst_credits is not None and member_burst(volume_type, volume) is None:
         raise LayoutError(
-            f"{where}.burst_credits: {kind.name} of this size has no burst credits",
+            f"{where}.burst_credits: {volume_type.name} of this size has no burst credits",
             "drop burst_credits",
         )
     if not volume.from_snapshot:
         return
-    rule = kind.snapshot_rule
+    rule = volume_type.snapshot_rule
     if rule is None:
         raise LayoutError(
-            f"{where}.from_snapshot: {kind.name} cannot be restored from a snapshot",
+            f"{where}.from_snapshot: {volume_type.name} cannot be restored from a snapshot",
             "drop from_snapshot, or use a type of EBS",
         )
-    source = f"({kind.facts['snapshot'].source}, {kind.facts['snapshot'].date})"
+    source = f"({volume_type.facts['snapshot'].source}, {volume_type.facts['snapshot'].date})"
     rate = volume.initialization_rate
     if rate is not None and not rule.rate_min <= rate <= rule.rate_max:
         raise LayoutError(

@@ -12,23 +12,23 @@ def _between(value: float, low: float | None, high: float | None) -> float:
     return value if high is None else min(value, high)
 
 
-def member_iops(kind: VolumeType, volume: Volume) -> float | None:
+def member_iops(volume_type: VolumeType, volume: Volume) -> float | None:
     """Sustained operations per second; None: no limit."""
-    return kind.rules().iops_of(volume.size_bytes, volume.iops)
+    return volume_type.rules().iops_of(volume.size_bytes, volume.iops)
 
 
-def member_throughput(kind: VolumeType, volume: Volume) -> float | None:
+def member_throughput(volume_type: VolumeType, volume: Volume) -> float | None:
     """Sustained bytes per second; None: no limit."""
-    return kind.rules().throughput_of(volume.size_bytes, volume.iops, volume.throughput)
+    return volume_type.rules().throughput_of(volume.size_bytes, volume.iops, volume.throughput)
 
 
-def member_burst(kind: VolumeType, volume: Volume) -> Burst | None:
+def member_burst(volume_type: VolumeType, volume: Volume) -> Burst | None:
     """The credits of one member; None where it has none or they could add nothing."""
-    rule = kind.burst_rule
+    rule = volume_type.burst_rule
     if rule is None:
         return None
     sustained = member_iops if rule.kind == "iops" else member_throughput
-    baseline = sustained(kind, volume)
+    baseline = sustained(volume_type, volume)
     size_tib = volume.size_bytes / TIB
     rate = rule.rate if rule.rate is not None else (rule.rate_per_tib or 0.0) * size_tib
     rate = _between(rate, None, rule.rate_max)
@@ -43,18 +43,18 @@ def member_burst(kind: VolumeType, volume: Volume) -> Burst | None:
     )
 
 
-def burst_seconds(kind: VolumeType, volume: Volume) -> float | None:
+def burst_seconds(volume_type: VolumeType, volume: Volume) -> float | None:
     """How long full credits last at the burst rate; None where the volume has no burst."""
-    volume = as_striped(kind, volume)
-    burst = member_burst(kind, volume)
+    volume = as_striped(volume_type, volume)
+    burst = member_burst(volume_type, volume)
     if burst is None:
         return None
     return burst.capacity / (burst.burst_rate - burst.refill_per_s)
 
 
-def member_restore(kind: VolumeType, volume: Volume) -> Restore | None:
+def member_restore(volume_type: VolumeType, volume: Volume) -> Restore | None:
     """How the data come that are in a snapshot; None where they are there from the start."""
-    rule = kind.snapshot_rule
+    rule = volume_type.snapshot_rule
     if rule is None or not volume.from_snapshot or volume.fast_snapshot_restore:
         return None
     bought = volume.initialization_rate
@@ -67,23 +67,23 @@ def member_restore(kind: VolumeType, volume: Volume) -> Restore | None:
     )
 
 
-def device(kind: VolumeType, volume: Volume) -> Device:
+def device(volume_type: VolumeType, volume: Volume) -> Device:
     """The volume as the device model takes it; a provider's own stripe is a stripe."""
-    volume = as_striped(kind, volume)
+    volume = as_striped(volume_type, volume)
     return Device(
         name=volume.name,
         size_bytes=volume.total_bytes,
         stripes=volume.stripes,
         chunk_bytes=volume.chunk_bytes,
         member=Member(
-            iops=member_iops(kind, volume),
-            bytes_per_second=member_throughput(kind, volume),
-            io_unit_bytes=kind.io_unit_bytes,
-            latency=kind.latency_of(volume),
-            burst=member_burst(kind, volume),
-            mechanics=kind.mechanics_of(volume),
-            restored=member_restore(kind, volume),
+            iops=member_iops(volume_type, volume),
+            bytes_per_second=member_throughput(volume_type, volume),
+            io_unit_bytes=volume_type.io_unit_bytes,
+            latency=volume_type.latency_of(volume),
+            burst=member_burst(volume_type, volume),
+            mechanics=volume_type.mechanics_of(volume),
+            restored=member_restore(volume_type, volume),
         ),
-        uses_host_cap=not kind.is_local,
-        has_volatile_cache=kind.has_volatile_cache,
+        uses_host_cap=not volume_type.is_local,
+        has_volatile_cache=volume_type.has_volatile_cache,
     )

@@ -106,8 +106,8 @@ def catalog_of(
                 prices.setdefault(name, {})[region] = row.price()
     types: dict[str, VolumeType] = {}
     for file in parsed:
-        for name, kind in file.types.items():
-            types[name] = kind.volume_type(name, prices.pop(name, {}), file)
+        for name, type_row in file.types.items():
+            types[name] = type_row.volume_type(name, prices.pop(name, {}), file)
     if prices:
         raise UserError(
             f"prices of types that the catalog does not have: {', '.join(prices)}",

@@ -12,15 +12,15 @@ from pgstow.rules import IopsRule, PriceTier, ThroughputRule, TypePrice, VolumeR
 from pgstow.units import Bytes, BytesPerSecond, Iops
 
 
-def members(kind: VolumeType, volume: Volume) -> int:
+def members(volume_type: VolumeType, volume: Volume) -> int:
     """Of how many volumes the provider makes this one."""
-    rule = kind.stripe_rule
+    rule = volume_type.stripe_rule
     return rule.members if rule is not None and volume.size_bytes >= rule.from_bytes else 1
 
 
-def as_striped(kind: VolumeType, volume: Volume) -> Volume:
+def as_striped(volume_type: VolumeType, volume: Volume) -> Volume:
     """What the provider makes of it: more members, each with its part of the size and limits."""
-    count = members(kind, volume)
+    count = members(volume_type, volume)
     if count == 1:
         return volume
     return replace(
@@ -32,50 +32,56 @@ def as_striped(kind: VolumeType, volume: Volume) -> Volume:
     )
 
 
-def as_sold(kind: VolumeType, volume: Volume) -> VolumeType:
+def as_sold(volume_type: VolumeType, volume: Volume) -> VolumeType:
     """The type with the limits and prices of all the members together."""
-    count = members(kind, volume)
-    return kind if count == 1 else _whole(kind)
+    count = members(volume_type, volume)
+    return volume_type if count == 1 else _whole(volume_type)
 
 
-def by_size(kind: VolumeType) -> tuple[VolumeType, VolumeType]:
+def by_size(volume_type: VolumeType) -> tuple[VolumeType, VolumeType]:
     """A type below the size from which the provider stripes, and from it on: all members' rules."""
-    rule = kind.stripe_rule
+    rule = volume_type.stripe_rule
     if rule is None:
-        return kind, kind
-    small = replace(kind, max_size_bytes=Bytes(rule.from_bytes - (kind.size_step_bytes or 1)))
-    early = kind.iops_rule.provisioned_from_bytes
+        return volume_type, volume_type
+    small = replace(
+        volume_type, max_size_bytes=Bytes(rule.from_bytes - (volume_type.size_step_bytes or 1))
+    )
+    early = volume_type.iops_rule.provisioned_from_bytes
     if early is not None and early >= rule.from_bytes:  # nothing may be set there
-        iops = replace(kind.iops_rule, is_provisioned=False, max=None, per_gib_max=None)
-        rate = replace(kind.throughput_rule, is_provisioned=False, max=None, per_iops_max=None)
+        iops = replace(volume_type.iops_rule, is_provisioned=False, max=None, per_gib_max=None)
+        rate = replace(
+            volume_type.throughput_rule, is_provisioned=False, max=None, per_iops_max=None
+        )
         small = replace(small, iops_rule=iops, throughput_rule=rate)
-    least = max(rule.from_bytes, kind.min_size_bytes or 0)
-    return small, replace(_whole(kind), min_size_bytes=Bytes(least))
+    least = max(rule.from_bytes, volume_type.min_size_bytes or 0)
+    return small, replace(_whole(volume_type), min_size_bytes=Bytes(least))
 
 
-def ways(kind: VolumeType, region: str | None) -> tuple[VolumeRules, ...]:
+def ways(volume_type: VolumeType, region: str | None) -> tuple[VolumeRules, ...]:
     """The rules of a type by size: below that from which the provider stripes, and from it on."""
-    small, large = by_size(kind)
-    if kind.stripe_rule is None:
-        return (kind.rules(region),)
+    small, large = by_size(volume_type)
+    if volume_type.stripe_rule is None:
+        return (volume_type.rules(region),)
     return small.rules(region), large.rules(region)
 
 
-def _whole(kind: VolumeType) -> VolumeType:
+def _whole(volume_type: VolumeType) -> VolumeType:
     """A type of which the provider stripes, with the rules of all members together."""
-    rule = kind.stripe_rule
+    rule = volume_type.stripe_rule
     if rule is None:
-        return kind
+        return volume_type
     count = rule.members
-    most = kind.iops_rule.max
+    most = volume_type.iops_rule.max
     if most is not None and rule.max_iops is not None:
         most = min(most * count, rule.max_iops) / count
     return replace(
-        kind,
-        iops_rule=_iops(replace(kind.iops_rule, max=most), count),
-        throughput_rule=_throughput(kind.throughput_rule, count),
-        burst_rule=None if kind.burst_rule is None else _burst(kind.burst_rule, count),
-        prices={region: _price(price, count) for region, price in kind.prices.items()},
+        volume_type,
+        iops_rule=_iops(replace(volume_type.iops_rule, max=most), count),
+        throughput_rule=_throughput(volume_type.throughput_rule, count),
+        burst_rule=None
+        if volume_type.burst_rule is None
+        else _burst(volume_type.burst_rule, count),
+        prices={region: _price(price, count) for region, price in volume_type.prices.items()},
     )
 
 

@@ -9,16 +9,16 @@ from pgstow.units import MIB
 Line = tuple[str, float]
 
 
-def volume_price(kind: VolumeType, volume: Volume, region: str | None) -> Price:
+def volume_price(volume_type: VolumeType, volume: Volume, region: str | None) -> Price:
     """The price of every member of a volume; unknown where the region's prices are not known."""
-    kind = as_sold(kind, volume)
-    rules, price = kind.rules(region), kind.price_in(region)
+    volume_type = as_sold(volume_type, volume)
+    rules, price = volume_type.rules(region), volume_type.price_in(region)
     one = has(rules, volume)
     usd = rules.usd_month(one)
     if price is None or usd is None:
         return Price(None)
     if price.is_included:
-        return Price(0.0, ((f"{kind.name}: included in the instance's price", 0.0),))
+        return Price(0.0, ((f"{volume_type.name}: included in the instance's price", 0.0),))
     times = f"{volume.stripes} × " if volume.stripes > 1 else ""
     every = [*_size_lines(rules, one), *_iops_lines(rules, one), *_throughput_lines(rules, one)]
     counted = tuple((times + text, usd * volume.stripes) for text, usd in every)

@@ -40,24 +40,24 @@ def list_types(
     if context.invoked_subcommand is not None:
         return
     from pgstow.catalog import load
-    from pgstow.cli.catalog_tables import age_warnings, prices_table, print_files, types_table
+    from pgstow.cli.catalog_tables import prices_table, print_files, stale_warnings, types_table
     from pgstow.model import HostSpec
 
     catalog = load()
-    kinds = catalog.types(platform) if platform else tuple(catalog.volume_types.values())
-    if not kinds:
+    volume_types = catalog.types(platform) if platform else tuple(catalog.volume_types.values())
+    if not volume_types:
         raise UserError(
             f"the catalog has no volume types of platform {platform!r}",
             "use ec2, rds, gce, azure or local",
         )
     if json:
-        print_json(kinds)
+        print_json(volume_types)
         return
-    _warn_of_region(kinds, region)
+    _warn_of_region(volume_types, region)
     target = console()
-    target.print(types_table(kinds))
+    target.print(types_table(volume_types))
     target.print()
-    target.print(prices_table(kinds, region))
+    target.print(prices_table(volume_types, region))
     target.print(
         "Limits are of one member of a stripe; of what RDS makes of four volumes, of all four. "
         "Read and write are median ms; "
@@ -66,7 +66,7 @@ def list_types(
     )
     print_files(catalog)
     if platform in ("", "ec2", "rds"):
-        print_warnings(age_warnings(catalog, HostSpec("ec2", region or None)))
+        print_warnings(stale_warnings(catalog, HostSpec("ec2", region or None)))
 
 
 @catalog_app.command("show")
@@ -81,15 +81,15 @@ def show_type(
     from pgstow.cli.catalog_tables import rules_table
 
     catalog = load()
-    kind = catalog.volume_type(name)
+    volume_type = catalog.volume_type(name)
     if json:
-        print_json(kind)
+        print_json(volume_type)
         return
     target = console()
-    title = f"  {kind.title}  (platforms: {', '.join(kind.platforms)})"
-    target.print(Text(kind.name, style="bold").append(title, style="not bold"))
-    beside = catalog.backup_prices if "rds" in kind.platforms else catalog.snapshot_prices
-    target.print(rules_table(kind, beside))
+    title = f"  {volume_type.title}  (platforms: {', '.join(volume_type.platforms)})"
+    target.print(Text(volume_type.name, style="bold").append(title, style="not bold"))
+    beside = catalog.backup_prices if "rds" in volume_type.platforms else catalog.snapshot_prices
+    target.print(rules_table(volume_type, beside))
 
 
 @catalog_app.command("instances")
@@ -102,7 +102,7 @@ def list_instances(
     from dataclasses import asdict
 
     from pgstow.catalog import load
-    from pgstow.cli.catalog_tables import age_warnings, instances_lines, print_files
+    from pgstow.cli.catalog_tables import instances_lines, print_files, stale_warnings
     from pgstow.model import HostSpec
 
     catalog = load()
@@ -130,7 +130,7 @@ def list_instances(
         markup=False,
     )
     print_files(catalog)
-    print_warnings(age_warnings(catalog, HostSpec("ec2", region)))
+    print_warnings(stale_warnings(catalog, HostSpec("ec2", region)))
 
 
 def _instance_answer(
@@ -148,10 +148,10 @@ def _instance_answer(
     }
 
 
-def _warn_of_region(kinds: "tuple[VolumeType, ...]", region: str) -> None:
+def _warn_of_region(volume_types: "tuple[VolumeType, ...]", region: str) -> None:
     from pgstow.model import Warning
 
-    known = sorted({name for kind in kinds for name in kind.prices})
+    known = sorted({name for volume_type in volume_types for name in volume_type.prices})
     if known and region and region not in known:
         message = f"the catalog has no prices in region {region}"
         print_warnings([Warning("price-unknown", message, f"known are {', '.join(known)}")])

@@ -39,22 +39,23 @@ def price_volume(
 ) -> None:
     """Price a volume. Example: pgstow catalog price gp3 --size 500GiB --iops 6000"""
     from pgstow.catalog import load
-    from pgstow.cli.catalog_tables import age_warnings, print_files
+    from pgstow.cli.catalog_tables import print_files, stale_warnings
     from pgstow.model import HostSpec
 
     catalog = load()
-    kind = catalog.volume_type(name)
+    volume_type = catalog.volume_type(name)
     if instance is not None:
         catalog.instance(instance)
-    rule = kind.iops_rule
+    rule = volume_type.iops_rule
     if iops is None and rule.is_provisioned and rule.included is None:
         raise UserError(f"{name} is bought by IOPS", f"add --iops {rule.min or 1:g} or more")
     try:
         volume = _volume(name, size, iops, throughput, stripes)
-        host = HostSpec(kind.platforms[0], _region(catalog, kind.platforms[0], region), instance)
-        found = catalog.check(_layout(volume, kind, host))
+        platform = volume_type.platforms[0]
+        host = HostSpec(platform, _region(catalog, platform, region), instance)
+        found = catalog.check(_layout(volume, volume_type, host))
         shown = (
-            () if kind.goes_with else _SHOWN
+            () if volume_type.goes_with else _SHOWN
         )  # of the volume asked for, not of what it goes with
         warnings = [warning for warning in found if warning.code in shown]
     except LayoutError as error:
@@ -72,14 +73,14 @@ def price_volume(
             style="dim",
         )
     print_files(catalog)
-    print_warnings([*warnings, *age_warnings(catalog, host)])
+    print_warnings([*warnings, *stale_warnings(catalog, host)])
 
 
 def _region(catalog: "Catalog", platform: str, asked: str) -> str | None:
     """The region of the prices; one of which nothing is known is a mistake."""
     from pgstow.catalog import default_region
 
-    known = sorted({name for kind in catalog.types(platform) for name in kind.prices})
+    known = sorted({name for volume_type in catalog.types(platform) for name in volume_type.prices})
     if not known:
         return asked or None
     region = asked or default_region(platform)
@@ -93,13 +94,13 @@ def _region(catalog: "Catalog", platform: str, asked: str) -> str | None:
     return region
 
 
-def _layout(volume: "Volume", kind: "VolumeType", host: "HostSpec") -> "Layout":
+def _layout(volume: "Volume", volume_type: "VolumeType", host: "HostSpec") -> "Layout":
     """The volume alone, or with the data that it must go with."""
     from pgstow.model import Layout, Placement
 
-    if not kind.goes_with:
+    if not volume_type.goes_with:
         return Layout(host, (volume,), Placement(data="volume", wal="volume"))
-    data = _volume(kind.goes_with[-1], "400GiB", 1000, None, 1)
+    data = _volume(volume_type.goes_with[-1], "400GiB", 1000, None, 1)
     data = replace(data, name="data", mount="/data")
     return Layout(host, (data, volume), Placement(data="data", wal="volume"))
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from pgstow.cli.catalog import catalog_app
-from pgstow.cli.catalog_tables import age_warnings, print_files
+from pgstow.cli.catalog_tables import print_files, stale_warnings
 from pgstow.cli.options import Json
 from pgstow.cli.output import console, print_json, print_warnings
 
@@ -33,14 +33,14 @@ def show_sources(json: Json = False) -> None:
         table.add_row(what, f"{row['rows']:,}", row["date"], row["source"])
     console().print(table)
     print_files(catalog)
-    print_warnings(age_warnings(catalog, None))
+    print_warnings(stale_warnings(catalog, None))
 
 
 def _rows(catalog: "Catalog") -> "Iterator[dict[str, Any]]":
     """Prices of volumes by region and source, then instances and their prices."""
     groups: dict[tuple[str, str, str], int] = {}
-    for kind in catalog.volume_types.values():
-        for region, price in kind.prices.items():
+    for volume_type in catalog.volume_types.values():
+        for region, price in volume_type.prices.items():
             if not price.is_included:
                 key = (region, price.provenance.date, price.provenance.source)
                 groups[key] = groups.get(key, 0) + 1

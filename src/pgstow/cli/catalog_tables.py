@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from pgstow.model import HostSpec, Latency, Warning
 
 
-def types_table(kinds: "tuple[VolumeType, ...]") -> "Table":
+def types_table(volume_types: "tuple[VolumeType, ...]") -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for title in ("type", "size", "IOPS", "MiB/s", "read, write"):
         justify: Literal["left", "right"] = "left" if title == "type" else "right"
         table.add_column(title, justify=justify, no_wrap=title not in ("IOPS", "MiB/s"))
-    for kind in kinds:
+    for volume_type in volume_types:
         table.add_row(
-            kind.name,
-            _size_range(kind),
-            _both(kind, _iops_range),
-            _both(kind, _throughput_range),
-            f"{kind.random_read_us / 1000:.3g}, {kind.random_write_us / 1000:.3g}",
+            volume_type.name,
+            _size_range(volume_type),
+            _both(volume_type, _iops_range),
+            _both(volume_type, _throughput_range),
+            f"{volume_type.random_read_us / 1000:.3g}, {volume_type.random_write_us / 1000:.3g}",
         )
     return table
 
 
-def prices_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
+def prices_table(volume_types: "tuple[VolumeType, ...]", region: str) -> "Table":
     """Prices in a region, or where it is empty in that of each platform's default."""
     from rich.table import Table
 
@@ -45,71 +45,73 @@ def prices_table(kinds: "tuple[VolumeType, ...]", region: str) -> "Table":
     table = Table(box=None, pad_edge=False)
     table.add_column("type", no_wrap=True)
     table.add_column("lost a year", justify="right", no_wrap=True)
-    regions = {region or default_region(kind.platforms[0]) for kind in kinds}
+    regions = {region or default_region(volume_type.platforms[0]) for volume_type in volume_types}
     table.add_column(f"price a month in {', '.join(sorted(regions))}")
-    for kind in kinds:
-        table.add_row(kind.name, _percent(kind), _price_text(kind, region))
+    for volume_type in volume_types:
+        table.add_row(volume_type.name, _percent(volume_type), _price_text(volume_type, region))
     return table
 
 
-def _both(kind: "VolumeType", text: "Callable[[VolumeType], str]") -> str:
+def _both(volume_type: "VolumeType", text: "Callable[[VolumeType], str]") -> str:
     """A range of the type; where the provider stripes, of one volume and of all members."""
     from pgstow.catalog.managed import by_size
     from pgstow.units import format_size
 
-    small, large = by_size(kind)
-    rule = kind.stripe_rule
+    small, large = by_size(volume_type)
+    rule = volume_type.stripe_rule
     if rule is None:
-        return text(kind)
+        return text(volume_type)
     return f"{text(small)}; from {format_size(rule.from_bytes)} {text(large)} in all"
 
 
-def _percent(kind: "VolumeType") -> str:
-    rate = kind.annual_failure_rate
+def _percent(volume_type: "VolumeType") -> str:
+    rate = volume_type.annual_failure_rate
     if rate is None:
-        return "with host" if kind.is_ephemeral else "unknown"
+        return "with host" if volume_type.is_ephemeral else "unknown"
     return f"{rate * 100:g} %"
 
 
-def _size_range(kind: "VolumeType") -> str:
+def _size_range(volume_type: "VolumeType") -> str:
     from pgstow.units import format_size
 
-    if kind.min_size_bytes is None or kind.max_size_bytes is None:
+    if volume_type.min_size_bytes is None or volume_type.max_size_bytes is None:
         return "the disk's"
-    return f"{format_size(kind.min_size_bytes)}–{format_size(kind.max_size_bytes)}"
+    return f"{format_size(volume_type.min_size_bytes)}–{format_size(volume_type.max_size_bytes)}"
 
 
-def _iops_range(kind: "VolumeType") -> str:
-    if kind.iops_per_gib is not None:
-        base = f"{kind.iops_rule.base:,.0f} + " if kind.iops_rule.base else ""
-        low = "" if kind.min_iops is None else f"{kind.min_iops:,.0f}–"
-        most = f"{low}{kind.max_iops:,.0f}" if low else f"to {kind.max_iops:,.0f}"
-        return f"{base}{kind.iops_per_gib:g}/GiB, {most}"
-    if kind.provisioned_iops:
-        return f"{kind.included_iops or kind.min_iops:,.0f}–{kind.max_iops:,.0f}"
-    return "no limit" if kind.included_iops is None else f"{kind.included_iops:,.0f}"
+def _iops_range(volume_type: "VolumeType") -> str:
+    if volume_type.iops_per_gib is not None:
+        base = f"{volume_type.iops_rule.base:,.0f} + " if volume_type.iops_rule.base else ""
+        low = "" if volume_type.min_iops is None else f"{volume_type.min_iops:,.0f}–"
+        most = f"{low}{volume_type.max_iops:,.0f}" if low else f"to {volume_type.max_iops:,.0f}"
+        return f"{base}{volume_type.iops_per_gib:g}/GiB, {most}"
+    if volume_type.provisioned_iops:
+        least = volume_type.included_iops or volume_type.min_iops
+        return f"{least:,.0f}–{volume_type.max_iops:,.0f}"
+    return "no limit" if volume_type.included_iops is None else f"{volume_type.included_iops:,.0f}"
 
 
-def _throughput_range(kind: "VolumeType") -> str:
+def _throughput_range(volume_type: "VolumeType") -> str:
     """In MiB/s."""
     from pgstow.units import MIB
 
-    high, low = kind.max_throughput, kind.included_throughput or kind.throughput_rule.min
+    high = volume_type.max_throughput
+    low = volume_type.included_throughput or volume_type.throughput_rule.min
     if high is None:
         return "no limit"
-    if kind.throughput_per_gib is not None:
-        base = kind.throughput_rule.base / MIB
+    if volume_type.throughput_per_gib is not None:
+        base = volume_type.throughput_rule.base / MIB
         start = f"{base:,.0f} + " if base else ""
-        return f"{start}{kind.throughput_per_gib * 1024 / MIB:g}/TiB, to {high / MIB:,.0f}"
+        return f"{start}{volume_type.throughput_per_gib * 1024 / MIB:g}/TiB, to {high / MIB:,.0f}"
     if low is not None and low < high:
         return f"{low / MIB:,.0f}–{high / MIB:,.0f}"
     return f"to {high / MIB:,.0f}"
 
 
-def _price_text(kind: "VolumeType", region: str) -> str:
+def _price_text(volume_type: "VolumeType", region: str) -> str:
     from pgstow.catalog.prices import format_unit_price
 
-    price = kind.price_in(region)
+    price = volume_type.price_in(region)
     if price is None:
         return "unknown"
     if price.is_included:
@@ -119,7 +121,7 @@ def _price_text(kind: "VolumeType", region: str) -> str:
         over = f" over {tier.over_iops:,.0f}" if tier.over_iops else ""
         parts.append(f"{format_unit_price(tier.usd)}/IOPS{over}")
     if price.usd_per_mibps is not None:
-        rule = kind.throughput_rule
+        rule = volume_type.throughput_rule
         each = price.usd_per_mibps * rule.step / 1024**2
         over = " over those included" if rule.included else ""
         parts.append(f"{format_unit_price(each)} a{'n' * (rule.unit == 'MB/s')} {rule.unit}{over}")
@@ -132,47 +134,47 @@ def _us(microseconds: float) -> str:
     return f"{microseconds / 1000:g} ms"
 
 
-def rules_table(kind: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") -> "Table":
+def rules_table(volume_type: "VolumeType", snapshots: "Mapping[str, SnapshotPrice]") -> "Table":
     """One row for each group of facts, with its source; then the prices by region."""
     from rich.table import Table
 
     from pgstow.catalog.prices import format_unit_price
     from pgstow.units import format_size
 
-    latency = kind.latency
+    latency, counted = volume_type.latency, format_size(volume_type.io_unit_bytes)
     says = {
-        "size": _size_range(kind),
-        "iops": f"{_both(kind, _iops_range)}, of up to {format_size(kind.io_unit_bytes)} each",
-        "throughput": _both(kind, lambda one: f"{_throughput_range(one)} MiB/s"),
-        "without_nitro": _without_nitro_text(kind),
-        "burst": _burst_text(kind),
-        "stripe": _stripe_text(kind),
+        "size": _size_range(volume_type),
+        "iops": f"{_both(volume_type, _iops_range)}, of up to {counted} each",
+        "throughput": _both(volume_type, lambda one: f"{_throughput_range(one)} MiB/s"),
+        "without_nitro": _without_nitro_text(volume_type),
+        "burst": _burst_text(volume_type),
+        "stripe": _stripe_text(volume_type),
         "latency": f"read {_us(latency.read_us_p50)}, p99 {_us(latency.read_us_p99)}; "
         f"write {_us(latency.write_us_p50)}, p99 {_us(latency.write_us_p99)}"
         + _by_size_text(latency),
-        "durability": f"{_percent(kind)} lost a year",
+        "durability": f"{_percent(volume_type)} lost a year",
         "volatile_cache": "shown: the kernel sends flushes"
-        if kind.has_volatile_cache
+        if volume_type.has_volatile_cache
         else "none shown: the kernel sends no flushes",
-        **_beginning_texts(kind),
+        **_beginning_texts(volume_type),
     }
-    if kind.iops_per_gib_max is not None:
-        least = kind.iops_rule.per_gib_min
+    if volume_type.iops_per_gib_max is not None:
+        least = volume_type.iops_rule.per_gib_min
         low = "" if least is None else f"{least:g} to "
-        says["iops"] += f", {low}{kind.iops_per_gib_max:,.0f} per GiB"
-    if kind.throughput_per_iops_max is not None:
-        rule = kind.throughput_rule
-        each = kind.throughput_per_iops_max / (1e6 if rule.unit == "MB/s" else 1024**2)
+        says["iops"] += f", {low}{volume_type.iops_per_gib_max:,.0f} per GiB"
+    if volume_type.throughput_per_iops_max is not None:
+        rule = volume_type.throughput_rule
+        each = volume_type.throughput_per_iops_max / (1e6 if rule.unit == "MB/s" else 1024**2)
         says["throughput"] += f", {each:g} {rule.unit} per IOPS"
     table = Table(box=None, pad_edge=False)
     for title in ("fact", "is", "by"):
         table.add_column(title, overflow="fold")
-    for key, fact in kind.facts.items():
+    for key, fact in volume_type.facts.items():
         table.add_row(key, says[key], str(fact))
-    for region, price in kind.prices.items():
-        table.add_row(f"price {region}", _price_text(kind, region), str(price.provenance))
-    is_rds = "rds" in kind.platforms
-    for region, one in snapshots.items() if is_rds or kind.snapshot_rule is not None else ():
+    for region, price in volume_type.prices.items():
+        table.add_row(f"price {region}", _price_text(volume_type, region), str(price.provenance))
+    is_rds = "rds" in volume_type.platforms
+    for region, one in snapshots.items() if is_rds or volume_type.snapshot_rule is not None else ():
         archive, fast = one.archive_usd_per_gib, one.fast_restore_usd_hour
         text = f"{format_unit_price(one.usd_per_gib)}/GiB"
         text += "" if archive is None else f", {format_unit_price(archive)} in the archive"
@@ -194,19 +196,19 @@ def _by_size_text(latency: "Latency") -> str:
     )
 
 
-def _beginning_texts(kind: "VolumeType") -> dict[str, str]:
+def _beginning_texts(volume_type: "VolumeType") -> dict[str, str]:
     """What a hard disk's parts and a snapshot's blocks add."""
     from pgstow.units import format_rate, format_size
 
     says = {}
-    if kind.mechanics is not None:
-        disk = kind.mechanics
+    if volume_type.mechanics is not None:
+        disk = volume_type.mechanics
         says["mechanics"] = (
             f"seek {_us(disk.mean_seek_us)} on average, {_us(disk.track_seek_us)} to the next "
             f"track; turn {_us(disk.turn_us)}; then {format_rate(disk.bytes_per_second)}"
         )
-    if kind.snapshot_rule is not None:
-        rule = kind.snapshot_rule
+    if volume_type.snapshot_rule is not None:
+        rule = volume_type.snapshot_rule
         says["snapshot"] = (
             f"blocks of {format_size(rule.block_bytes)}; initialised at "
             f"{format_rate(rule.rate_min)} to {format_rate(rule.rate_max)}; fast restore to "
@@ -218,26 +220,26 @@ def _beginning_texts(kind: "VolumeType") -> dict[str, str]:
     return says
 
 
-def _stripe_text(kind: "VolumeType") -> str:
+def _stripe_text(volume_type: "VolumeType") -> str:
     from pgstow.units import format_size
 
-    rule = kind.stripe_rule
+    rule = volume_type.stripe_rule
     if rule is None:
         return "none"
     return f"{rule.members} volumes from {format_size(rule.from_bytes)}"
 
 
-def _without_nitro_text(kind: "VolumeType") -> str:
-    rule = kind.without_nitro
+def _without_nitro_text(volume_type: "VolumeType") -> str:
+    rule = volume_type.without_nitro
     if rule is None:
         return ""
     return f"volumes of up to {rule.attached_iops:,.0f} IOPS, which reach {rule.reached_iops:,.0f}"
 
 
-def _burst_text(kind: "VolumeType") -> str:
+def _burst_text(volume_type: "VolumeType") -> str:
     from pgstow.units import TIB, format_rate, format_size
 
-    rule = kind.burst_rule
+    rule = volume_type.burst_rule
     if rule is None:
         return "none"
     if rule.kind == "iops":
@@ -282,9 +284,9 @@ def instances_lines(
 def _disks(one: "Instance", speed: "DiskSpeed | None") -> str:
     if one.disk_bytes is None:
         return "–"
-    kind = {"ssd": " SSD", "hdd": " HDD"}.get(one.disk_kind or "", "")  # NVMe goes without saying
+    disk = {"ssd": " SSD", "hdd": " HDD"}.get(one.disk_kind or "", "")  # NVMe goes without saying
     iops = "" if speed is None else f", {speed.read_iops:,.0f} / {speed.write_iops:,.0f}"
-    return f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB{kind}{iops}"
+    return f"{one.disks} × {one.disk_bytes / 1e9:,.0f} GB{disk}{iops}"
 
 
 def _mb(bytes_per_second: float | None) -> float | None:
@@ -312,11 +314,11 @@ def print_own_files(catalog: "Catalog") -> None:
         print_files(catalog)
 
 
-def age_warnings(catalog: "Catalog", host: "HostSpec | None") -> "tuple[Warning, ...]":
+def stale_warnings(catalog: "Catalog", host: "HostSpec | None") -> "tuple[Warning, ...]":
     """What today is over 6 months old of the prices and instances of a host's region."""
     from datetime import UTC, datetime
 
     from pgstow.model import HostSpec
 
     where = host or HostSpec("ec2")
-    return catalog.ageing(datetime.now(UTC).date(), where.platform, where.region)
+    return catalog.stale_warnings(datetime.now(UTC).date(), where.platform, where.region)

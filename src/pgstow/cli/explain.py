@@ -55,7 +55,7 @@ def explain(
     from dataclasses import replace
 
     from pgstow import catalog, planning, prediction
-    from pgstow.cli.catalog_tables import age_warnings, print_own_files
+    from pgstow.cli.catalog_tables import print_own_files, stale_warnings
     from pgstow.cli.explain_asked import cache_size, open_loads
     from pgstow.cli.output import print_json, print_warnings
     from pgstow.cli.plan_goal import horizon_seconds
@@ -82,7 +82,7 @@ def explain(
             warnings += planning.unknown_warnings(cache, profile)
         seen = measure(observed, observed.layout, rules)
         beside_it = _beside(predicted, seen, is_supposed=bool(loads or cache or seconds))
-        doubts = (*_doubts(observed, beside_it), *age_warnings(rules, explained.host))
+        doubts = (*_doubts(observed, beside_it), *stale_warnings(rules, explained.host))
         warnings += (*doubts, *planning.backup_warnings(explained))
         predicted = replace(predicted, warnings=(*predicted.warnings, *warnings))
         plan = store.latest("plan", Plan)

@@ -233,12 +233,12 @@ def _planned(profile: "Profile", goal: "Goal", rules: "Catalog", rates: "Growth 
     from dataclasses import replace
 
     from pgstow import planning
-    from pgstow.cli.catalog_tables import age_warnings
+    from pgstow.cli.catalog_tables import stale_warnings
     from pgstow.cli.workspace import profile_age_s
 
     found = planning.plan(profile, goal, rules, rates)
     old = (
-        *age_warnings(rules, found.layout.host),
+        *stale_warnings(rules, found.layout.host),
         *planning.age_evidence(profile_age_s(profile)),
     )
     return replace(found, warnings=(*found.warnings, *old))

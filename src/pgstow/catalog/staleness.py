@@ -3,19 +3,16 @@
 import calendar
 from collections.abc import Iterator
 from datetime import date
-from typing import TYPE_CHECKING
 
+from pgstow.catalog.lookup import Lookup
 from pgstow.catalog.types import default_region
 from pgstow.model import Warning
-
-if TYPE_CHECKING:
-    from pgstow.catalog.catalog import Catalog
 
 MAX_AGE_DAYS = 183
 
 
-def ageing(
-    catalog: "Catalog", today: date, platform: str, region: str | None
+def stale_warnings(
+    catalog: Lookup, today: date, platform: str, region: str | None
 ) -> tuple[Warning, ...]:
     """A warning where prices or instances of a region are older than 6 months; else nothing."""
     where = region or default_region(platform)
@@ -33,12 +30,12 @@ def ageing(
     return (Warning("catalog-stale", message, remedy),)
 
 
-def _dates(catalog: "Catalog", platform: str, region: str) -> Iterator[tuple[str, str]]:
+def _dates(catalog: Lookup, platform: str, region: str) -> Iterator[tuple[str, str]]:
     """What changes and its date, by the oldest of its rows."""
     dates = [
         price.provenance.date
-        for kind in catalog.types(platform)
-        if (price := kind.prices.get(region)) is not None and not price.is_included
+        for volume_type in catalog.types(platform)
+        if (price := volume_type.prices.get(region)) is not None and not price.is_included
     ]
     if dates:
         yield f"volume prices in {region}", min(dates, key=latest_day)

@@ -25,11 +25,11 @@ from pydantic import TypeAdapter
 from pgstow.cli.bench_show import cells, figures, percent, thirds_text, three_digits, varied
 from pgstow.experiment_file import experiment_names
 from pgstow.model import Experiment, Trial
+from pgstow.model.statistics import ClaimOutcome, Spread, StudyOutcome
 from pgstow.report.exports import trials_json
 from pgstow.studies_file import read_study
 from pgstow.units import format_duration, format_size
 from pgstow.verification import experiments as statistics
-from pgstow.verification.experiments import ClaimOutcome, StudyOutcome
 from pgstow.workspace import Workspace
 
 ROOT = Path(__file__).parent.parent
@@ -238,7 +238,7 @@ def _study_table(run: Recorded) -> Iterator[str]:
     yield from table(heads, rows)
 
 
-def _pair(published: float | None, found: statistics.Spread | None) -> str:
+def _pair(published: float | None, found: Spread | None) -> str:
     said = "–" if published is None else f"{published:,.10g}"
     return f"{said} / {'–' if found is None else three_digits(found.mean)}"
 

@@ -23,8 +23,8 @@ from pgstow.model import (
     WalUse,
     Warning,
 )
+from pgstow.model.statistics import Interval
 from pgstow.studies_file import read_study, study_names
-from pgstow.verification import Interval
 from pgstow.verification.experiments import LIMITED_BY_EMULATOR, hold_against, summaries
 from pgstow.verification.experiments.metrics import known_metric
 from pgstow.verification.experiments.studies import verdict_on

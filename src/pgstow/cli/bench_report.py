@@ -9,8 +9,8 @@ from pgstow.model.errors import UserError
 if TYPE_CHECKING:
     from pgstow.catalog import Catalog
     from pgstow.model import Experiment, Trial
+    from pgstow.model.statistics import LevelComparison, StudyOutcome
     from pgstow.report import ExperimentSection
-    from pgstow.verification.experiments import Comparison, StudyOutcome
     from pgstow.workspace import Workspace as Store
 
 METRICS = ("tps", "p99_ms")  # those that levels are compared by
@@ -38,7 +38,7 @@ def section_of(
     from pgstow.verification import experiments as statistics
 
     warnings = warnings_of(experiment, trials, rules)
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[LevelComparison, ...] = ()
     study: StudyOutcome | None = None
     try:
         comparisons = tuple(

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pgstow.model import Experiment, Trial
-    from pgstow.verification import Interval
-    from pgstow.verification.experiments import ClaimOutcome, Comparison, TreatmentSummary
-    from pgstow.verification.experiments.summary import Spread
+    from pgstow.model.statistics import (
+        ClaimOutcome,
+        Interval,
+        LevelComparison,
+        Spread,
+        TreatmentSummary,
+    )
     from pgstow.workspace import Workspace
 
 METRICS = ("tps", "mean_ms", "p99_ms")
@@ -134,7 +138,7 @@ def varied(experiment: "Experiment") -> tuple[str, ...]:
     return tuple(several) or (experiment.compare,)
 
 
-def verdict_line(one: "Comparison", factors: Sequence[str]) -> str:
+def verdict_line(one: "LevelComparison", factors: Sequence[str]) -> str:
     """A comparison in words: "wal apart against shared: TPS × 1.36 (1.31 – 1.41): higher"."""
     where = ", ".join(f"{factor} {level}" for factor, level in one.stratum if factor in factors)
     subject = f"{one.factor} {one.level} against {one.baseline}" + (f" ({where})" if where else "")

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pgstow.catalog import Catalog
     from pgstow.model import Measurement, Plan, Prediction, Reason, Warning
     from pgstow.model import Profile as Observed
+    from pgstow.model.statistics import Comparison
     from pgstow.planning import Why
-    from pgstow.verification import Comparison
 
 _BESIDE_HELP = "Assume a load beside the clients', such as a backup; may be repeated."
 _WHY_HELP = (

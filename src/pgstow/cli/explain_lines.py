@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pgstow.model import LatencyMs, Measurement, Prediction, Profile, Volume, VolumeLoad
+    from pgstow.model.statistics import Comparison
     from pgstow.planning import Contents, Share
-    from pgstow.verification import Comparison
 
 _LEAST_NAME = 24  # columns: less of a name says nothing
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pgstow.catalog import Catalog
     from pgstow.cli.loop import Loop
     from pgstow.model import Layout, Measurement, Prediction, Profile, Warning
+    from pgstow.model.statistics import Effect
     from pgstow.report import ExperimentSection, ReportDocument, StepOutcome, VolumePrice
-    from pgstow.verification import Effect
     from pgstow.workspace import Entry
     from pgstow.workspace import Workspace as Store
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pgstow.catalog import Catalog
     from pgstow.model import Layout, Measurement, Prediction, Profile, Provenance, Warning
-    from pgstow.verification import Comparison
+    from pgstow.model.statistics import Comparison
     from pgstow.workspace import Workspace as Store
 
 

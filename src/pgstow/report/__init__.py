@@ -1,21 +1,17 @@
 """One self-contained page from values: no network, no clock; names of relations are hostile."""
 
 from pgstow.report.document import (
-    Compared,
     ReportDocument,
-    Shown,
     StepOutcome,
     VolumePrice,
 )
-from pgstow.report.experiments import ExperimentSection
+from pgstow.report.experiments.section import ExperimentSection
 from pgstow.report.exports import trials_csv, trials_json, trials_sql
 from pgstow.report.page import render, render_pngs
 
 __all__ = [
-    "Compared",
     "ExperimentSection",
     "ReportDocument",
-    "Shown",
     "StepOutcome",
     "VolumePrice",
     "render",

@@ -1,7 +1,7 @@
 """What a page is made of: values, each optional, and the page shows what there is."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from pgstow.model import (
     Layout,
@@ -14,67 +14,8 @@ from pgstow.model import (
     Step,
     Warning,
 )
+from pgstow.model.statistics import Comparison, Effect
 from pgstow.report.experiments.section import ExperimentSection
-
-
-class Compared(Protocol):
-    """What the page needs of one metric's comparison of prediction and measurement."""
-
-    @property
-    def metric(self) -> str:
-        """Its name, as in the summary: ``latency_ms.mean``."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of both values."""
-
-    @property
-    def predicted(self) -> float | None:
-        """What was predicted."""
-
-    @property
-    def measured(self) -> float | None:
-        """What was measured."""
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The predicted interval."""
-
-    @property
-    def error_pct(self) -> float | None:
-        """The prediction's signed error, in percent of what was measured."""
-
-    @property
-    def within_interval(self) -> bool | None:
-        """Whether what was measured lies in the interval."""
-
-    @property
-    def is_missed(self) -> bool:
-        """Whether the prediction missed."""
-
-
-class Shown(Protocol):
-    """What the page needs of an effect: after over before."""
-
-    @property
-    def ratio(self) -> float:
-        """After over before."""
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the interval."""
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the interval."""
-
-    @property
-    def confidence(self) -> float:
-        """How often such an interval holds the truth."""
-
-    @property
-    def verdict(self) -> str:
-        """``higher``, ``lower``, ``no difference demonstrated`` or ``too few samples``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +72,8 @@ class ReportDocument:
     predicted: Prediction | None = None
     plan: Plan | None = None
     steps: tuple[StepOutcome, ...] = ()
-    comparisons: tuple[Compared, ...] = ()
-    effect: Shown | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    effect: Effect | None = None
     tps_interval_before: tuple[float, float] | None = None
     tps_interval_after: tuple[float, float] | None = None
     prices_before: tuple[VolumePrice, ...] = ()

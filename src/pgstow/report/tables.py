@@ -14,10 +14,11 @@ from pgstow.model import (
     Step,
     VolumeLoad,
 )
+from pgstow.model.statistics import Comparison
 from pgstow.report import formatting as f
 from pgstow.report.contents import volume_of
 from pgstow.report.diagram import type_and_size
-from pgstow.report.document import Compared, ReportDocument, StepOutcome, VolumePrice
+from pgstow.report.document import ReportDocument, StepOutcome, VolumePrice
 from pgstow.report.experiments.view import provenances
 from pgstow.report.heat import Scale, density
 from pgstow.units import BLOCK_BYTES
@@ -153,12 +154,12 @@ def _volumes(layout: Layout | None, members: Sequence[Relation]) -> str:
     return ", ".join(dict.fromkeys(volume_of(layout, one) for one in members))
 
 
-def comparison_rows(comparisons: Sequence[Compared]) -> tuple[ComparisonRow, ...]:
+def comparison_rows(comparisons: Sequence[Comparison]) -> tuple[ComparisonRow, ...]:
     """Prediction against measurement."""
     return tuple(_comparison_row(one) for one in comparisons)
 
 
-def _comparison_row(one: Compared) -> ComparisonRow:
+def _comparison_row(one: Comparison) -> ComparisonRow:
     unit = "" if one.unit == "per second" else one.unit
     interval = ""
     if one.interval is not None:

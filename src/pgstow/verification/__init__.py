@@ -2,20 +2,16 @@
 
 from pgstow.verification.comparison import (
     METRICS,
-    Comparison,
     compare,
     errors_pct,
     missed_warnings,
 )
-from pgstow.verification.effect import Effect, Interval, effect, mean_interval
+from pgstow.verification.effect import effect, mean_interval
 from pgstow.verification.explained import Written, unexplained_warnings, written
 from pgstow.verification.measuring import measurement
 
 __all__ = [
     "METRICS",
-    "Comparison",
-    "Effect",
-    "Interval",
     "Written",
     "compare",
     "effect",

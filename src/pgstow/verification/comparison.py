@@ -1,50 +1,9 @@
 """Predicted beside measured, metric by metric, with the error of the prediction."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from pgstow.model import LatencyMs, Performance, Provenance, Warning
-
-MISSED_PCT = 25.0  # an error beyond is a miss
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One metric of a layout as it was predicted and as it was measured; None: not known.
-
-    ``error_pct`` is signed, of the measured value: +10 says that the prediction was 10 % too high.
-    ``within_interval`` says whether the measured value is in the predicted interval;
-    None where none was.
-    """
-
-    metric: str  # "tps", "latency_ms.mean", … as in the summary
-    unit: str  # "per second", "ms", "µs", "$"
-    predicted: float | None
-    measured: float | None
-    predicted_from: Provenance
-    measured_from: Provenance
-    interval: tuple[float, float] | None = None
-
-    @property
-    def error_pct(self) -> float | None:
-        """How far the prediction was off, in percent of what was measured."""
-        if self.predicted is None or not self.measured:
-            return None
-        return (self.predicted - self.measured) / self.measured * 100
-
-    @property
-    def within_interval(self) -> bool | None:
-        """Whether the measured value is in the predicted interval."""
-        if self.interval is None or self.measured is None:
-            return None
-        low, high = self.interval
-        return low <= self.measured <= high
-
-    @property
-    def is_missed(self) -> bool:
-        """Whether the prediction missed: by more than a quarter, or by its own interval."""
-        error = self.error_pct
-        return self.within_interval is False or (error is not None and abs(error) > MISSED_PCT)
+from pgstow.model import LatencyMs, Performance, Warning
+from pgstow.model.statistics import Comparison
 
 
 def _read(part: str) -> Callable[[Performance], float | None]:

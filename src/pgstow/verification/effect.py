@@ -7,43 +7,13 @@ alike seconds does not pass for much evidence.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-Verdict = Literal["higher", "lower", "no difference demonstrated", "too few samples"]
+from pgstow.model.statistics import Effect, EffectVerdict, Interval
+
 _FEWEST = 2
 _FEWEST_FOR_CORRELATION = 8  # below, lag-1 correlation is mostly noise
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean with its confidence interval."""
-
-    mean: float
-    low: float
-    high: float
-    samples: int
-    confidence: float
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """After over before. ``low`` and ``high`` of None: too few samples for an interval."""
-
-    ratio: float
-    low: float | None
-    high: float | None
-    confidence: float
-    samples_before: int
-    samples_after: int
-    verdict: Verdict
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the data show that after differs from before."""
-        return self.verdict in ("higher", "lower")
 
 
 def student_quantile(confidence: float, degrees: float) -> float:
@@ -108,7 +78,7 @@ def _result(ratio: float, half: float | None, confidence: float, before: int, af
     if half is None:
         return Effect(ratio, None, None, confidence, before, after, "too few samples")
     low, high = ratio * math.exp(-half), ratio * math.exp(min(half, 700.0))
-    verdict: Verdict = "no difference demonstrated"
+    verdict: EffectVerdict = "no difference demonstrated"
     if low > 1:
         verdict = "higher"
     elif high < 1:

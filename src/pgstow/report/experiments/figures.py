@@ -5,19 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgstow.model import Levels, Treatment, Trial
+from pgstow.model.statistics import Interval, Spread, TreatmentSummary
 from pgstow.report import formatting as f
 from pgstow.report.experiments import curves, level_charts, time_charts
 from pgstow.report.experiments.colours import LineStyle, level_styles, wait_colours
 from pgstow.report.experiments.level_charts import Row
-from pgstow.report.experiments.section import (
-    ExperimentSection,
-    MeasuredInterval,
-    MeasuredSpread,
-    MeasuredTreatment,
-)
+from pgstow.report.experiments.section import ExperimentSection
 from pgstow.report.experiments.time_charts import Look
 
-_LATENCIES: tuple[tuple[str, Callable[[MeasuredTreatment], MeasuredSpread | None]], ...] = (
+_LATENCIES: tuple[tuple[str, Callable[[TreatmentSummary], Spread | None]], ...] = (
     ("mean", lambda one: one.mean_ms),
     ("p99", lambda one: one.p99_ms),
 )
@@ -153,11 +149,11 @@ def _cumulated(trials: Sequence[Trial]) -> tuple[tuple[float, float], ...]:
     return curves.cumulated(one for one in histograms if one is not None)
 
 
-def _ends(interval: MeasuredInterval | None) -> tuple[float, float] | None:
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _whiskers(what: str, spreads: Sequence[MeasuredSpread]) -> str:
+def _whiskers(what: str, spreads: Sequence[Spread]) -> str:
     found = next((one.interval for one in spreads if one.interval is not None), None)
     return "" if found is None else f"Whiskers: {found.confidence * 100:.0f} % interval of {what}."
 

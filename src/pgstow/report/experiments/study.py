@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from pgstow.model.statistics import ClaimOutcome, Spread, StudyOutcome
 from pgstow.report import formatting as f
 from pgstow.report.experiments import words
-from pgstow.report.experiments.section import MeasuredClaim, MeasuredSpread, MeasuredStudy
 
 _NOT_MEASURED = "not measured"
 _VERDICTS = ("holds", "does not hold", "not demonstrated", _NOT_MEASURED)
@@ -72,7 +72,7 @@ class ClaimRow:
     is_met: bool | None
 
 
-def study_columns(outcome: MeasuredStudy) -> tuple[StudyColumn, ...]:
+def study_columns(outcome: StudyOutcome) -> tuple[StudyColumn, ...]:
     """The table's columns, as the study has them."""
     return tuple(
         StudyColumn(
@@ -83,7 +83,7 @@ def study_columns(outcome: MeasuredStudy) -> tuple[StudyColumn, ...]:
     )
 
 
-def study_rows(outcome: MeasuredStudy) -> tuple[StudyRow, ...]:
+def study_rows(outcome: StudyOutcome) -> tuple[StudyRow, ...]:
     """The table's rows, as the study has them."""
     shown = study_columns(outcome)
     return tuple(
@@ -104,7 +104,7 @@ def study_rows(outcome: MeasuredStudy) -> tuple[StudyRow, ...]:
     )
 
 
-def claim_rows(outcome: MeasuredStudy) -> tuple[ClaimRow, ...]:
+def claim_rows(outcome: StudyOutcome) -> tuple[ClaimRow, ...]:
     """The study's claims, in its order."""
     return tuple(
         ClaimRow(
@@ -124,7 +124,7 @@ def claim_rows(outcome: MeasuredStudy) -> tuple[ClaimRow, ...]:
     )
 
 
-def published(one: MeasuredClaim) -> str:
+def published(one: ClaimOutcome) -> str:
     """The published ratio, or which side is said to be higher."""
     return words.ratio(one.claim.ratio) if one.claim.ratio is not None else one.claim.direction
 
@@ -138,7 +138,7 @@ def thirds(found: tuple[float, float, float] | None) -> str:
     return "" if found is None else ", ".join(f"{value:#.3g}" for value in found)
 
 
-def sentence(outcome: MeasuredStudy) -> str:
+def sentence(outcome: StudyOutcome) -> str:
     """How many of the claims hold."""
     counts = Counter(_verdict(one) for one in outcome.claims)
     found = [(verdict, counts[verdict]) for verdict in _VERDICTS if counts[verdict]]
@@ -164,7 +164,7 @@ def metric_name(metric: str) -> str:
     return _METRICS.get(metric, metric)
 
 
-def _verdict(one: MeasuredClaim) -> str:
+def _verdict(one: ClaimOutcome) -> str:
     return _NOT_MEASURED if one.ratio is None else one.verdict
 
 
@@ -173,5 +173,5 @@ def _verdict_text(verdict: str, count: int) -> str:
     return verdict if count == 1 else many
 
 
-def _mean(found: MeasuredSpread | None) -> str:
+def _mean(found: Spread | None) -> str:
     return f.number(found.mean if found else None)

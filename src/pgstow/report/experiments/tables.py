@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from pgstow.model import Treatment
+from pgstow.model.statistics import Spread
 from pgstow.report import formatting as f
 from pgstow.report.experiments import words
-from pgstow.report.experiments.section import ExperimentSection, MeasuredSpread
+from pgstow.report.experiments.section import ExperimentSection
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,11 @@ def _level_row(section: ExperimentSection, treatment: Treatment) -> LevelRow:
     )
 
 
-def _interval(spread: MeasuredSpread | None) -> str:
+def _interval(spread: Spread | None) -> str:
     if spread is None or spread.interval is None:
         return ""
     return f"{f.number(spread.interval.low)} to {f.number(spread.interval.high)}"
 
 
-def _milliseconds(spread: MeasuredSpread | None) -> str:
+def _milliseconds(spread: Spread | None) -> str:
     return f.milliseconds(spread.mean if spread else None)

@@ -7,12 +7,13 @@ from typing import Any
 from markupsafe import Markup
 
 from pgstow.model import Levels, Provenance
+from pgstow.model.statistics import StudyOutcome
 from pgstow.report import charts
 from pgstow.report import formatting as f
 from pgstow.report.experiments import colours, study, tables, words
 from pgstow.report.experiments.colours import LineStyle
 from pgstow.report.experiments.figures import Figure, figures, styles_of
-from pgstow.report.experiments.section import ExperimentSection, MeasuredStudy
+from pgstow.report.experiments.section import ExperimentSection
 from pgstow.report.experiments.time_charts import Look
 
 _MOST_OPEN = 3  # strata; of more, those after the first unfold where they are pressed
@@ -77,7 +78,7 @@ def _view(place: int, section: ExperimentSection) -> dict[str, Any]:
     }
 
 
-def _study(outcome: MeasuredStudy) -> dict[str, Any]:
+def _study(outcome: StudyOutcome) -> dict[str, Any]:
     return {
         "published": outcome.study,
         "columns": study.study_columns(outcome),

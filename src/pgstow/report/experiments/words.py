@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from pgstow.model import Levels
+from pgstow.model.statistics import Interval, LevelComparison
 from pgstow.report import formatting as f
-from pgstow.report.experiments.section import ExperimentSection, LevelComparison, MeasuredInterval
+from pgstow.report.experiments.section import ExperimentSection
 
 _TARGETS = {
     "emulated": "emulated volumes",
@@ -108,7 +109,7 @@ def _plain(value: float) -> str:
     return f"{value:.2f}" if value >= 0.0995 else f"{value:.2g}"
 
 
-def span(interval: MeasuredInterval | None) -> str:
+def span(interval: Interval | None) -> str:
     """The ends of a ratio's interval; nothing where there is none."""
     return "" if interval is None else f"{_plain(interval.low)} to {_plain(interval.high)}"
 

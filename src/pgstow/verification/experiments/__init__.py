@@ -1,29 +1,16 @@
 """Statistics of an experiment: spread, paired comparison, precision, validity checks. Pure."""
 
-from pgstow.verification.experiments.comparison import Comparison, Verdict, compare
+from pgstow.verification.experiments.comparison import compare
 from pgstow.verification.experiments.metrics import METRICS, Metric
 from pgstow.verification.experiments.precision import needed_blocks
-from pgstow.verification.experiments.studies import (
-    LIMITED_BY_EMULATOR,
-    ClaimOutcome,
-    ClaimVerdict,
-    StudyOutcome,
-    hold_against,
-)
-from pgstow.verification.experiments.summary import Spread, TreatmentSummary, summaries
+from pgstow.verification.experiments.studies import LIMITED_BY_EMULATOR, hold_against
+from pgstow.verification.experiments.summary import summaries
 from pgstow.verification.experiments.validity import validity_checks
 
 __all__ = [
     "LIMITED_BY_EMULATOR",
     "METRICS",
-    "ClaimOutcome",
-    "ClaimVerdict",
-    "Comparison",
     "Metric",
-    "Spread",
-    "StudyOutcome",
-    "TreatmentSummary",
-    "Verdict",
     "compare",
     "hold_against",
     "needed_blocks",

@@ -9,60 +9,16 @@ trial, and nothing is taken off their number for that.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from pgstow.model import Experiment, Levels, Treatment, Trial, UserError
-from pgstow.verification.effect import Interval
-from pgstow.verification.experiments.interval import FEWEST_BLOCKS, Method, means
+from pgstow.model.statistics import Interval, LevelComparison, LevelVerdict, Method
+from pgstow.verification.experiments.interval import FEWEST_BLOCKS, means
 from pgstow.verification.experiments.metrics import Metric, known_metric
 
-Verdict = Literal["higher", "lower", "no difference demonstrated", "too few blocks"]
 _LARGEST_LOG = 700.0  # above, its exponential is no finite number
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A level against the baseline in one stratum: where all other factors' levels are equal.
-
-    ``ratio`` is the geometric mean of the blocks' ratios, level over baseline; None where a value
-    is not above 0. ``p_value`` belongs to the ratio (where there is none, to the difference);
-    ``p_adjusted`` is Holm's, over all comparisons made together, and decides the verdict. The
-    intervals are each comparison's own, at ``confidence``.
-    """
-
-    metric: str
-    unit: str
-    stratum: Levels
-    factor: str
-    level: str
-    baseline: str
-    blocks: tuple[int, ...]  # complete pairs
-    blocks_left_out: tuple[int, ...]  # those that lack one of the two
-    baseline_values: tuple[float, ...]  # of each complete pair, in the blocks' order
-    level_values: tuple[float, ...]
-    ratio: float | None
-    ratio_interval: Interval | None
-    difference: float | None
-    difference_interval: Interval | None
-    p_value: float | None
-    p_adjusted: float | None
-    method: Method | None  # None: too few blocks for an interval
-    confidence: float
-    verdict: Verdict
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the data show that the level differs from the baseline."""
-        return self.verdict in ("higher", "lower")
-
-    @property
-    def relative_half_width(self) -> float | None:
-        """Half the ratio's interval, as a part of the ratio; None: not known."""
-        found = self.ratio_interval
-        return None if found is None else (found.high - found.low) / 2 / found.mean
 
 
 def compare(
@@ -70,7 +26,7 @@ def compare(
     trials: Iterable[Trial],
     metric: str = "tps",
     confidence: float = 0.99,
-) -> tuple[Comparison, ...]:
+) -> tuple[LevelComparison, ...]:
     """Every level of the compared factor against the baseline, in each stratum, paired by block.
 
     The comparisons of one call are one family: the chance that any of them shows a difference where
@@ -161,14 +117,14 @@ def _compared(
     blocks: Sequence[int],
     pairs: Mapping[int, tuple[float, float]],
     confidence: float,
-) -> Comparison:
+) -> LevelComparison:
     """The comparison of a family of one: its verdict waits for the others."""
     below, above = np.array(list(pairs.values()), dtype=float).reshape(-1, 2).T
     difference = _mean(above - below, confidence, experiment.seed)
     has_ratio = len(pairs) > 0 and (below > 0).all() and (above > 0).all()
     log = _mean(np.log(above / below), confidence, experiment.seed) if has_ratio else None
     deciding = log or difference
-    return Comparison(
+    return LevelComparison(
         metric=chosen.name,
         unit=chosen.unit,
         stratum=_stratum(experiment, other),
@@ -219,7 +175,7 @@ def _exponential(log: Interval | None) -> Interval | None:
     return Interval(math.exp(log.mean), low, high, log.samples, log.confidence)
 
 
-def _with_verdicts(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def _with_verdicts(comparisons: Sequence[LevelComparison]) -> tuple[LevelComparison, ...]:
     """Each with Holm's p-value, and what it shows.
 
     Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979).
@@ -232,7 +188,7 @@ def _with_verdicts(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     for rank, (p_value, index) in enumerate(tested):
         adjusted = max(adjusted, min(1.0, p_value * (len(tested) - rank)))
         one = comparisons[index]
-        verdict: Verdict = "no difference demonstrated"
+        verdict: LevelVerdict = "no difference demonstrated"
         if adjusted <= (1 - one.confidence) * (1 + _ROUNDING):
             rises = one.ratio > 1 if one.ratio is not None else (one.difference or 0.0) > 0
             verdict = "higher" if rises else "lower"

@@ -28,13 +28,12 @@ symmetric. Against a stall too rare to be in the sample, nothing helps.
 
 import functools
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
+from pgstow.model.statistics import Method
 from pgstow.verification.effect import student_quantile, student_tail
 
-Method = Literal["t", "bootstrap"]
 FEWEST_BLOCKS = 3
 BOOTSTRAP_FROM_BLOCKS = 8
 RESAMPLES = 9999  # with it, a p-value is a whole number of 1 / 10,000

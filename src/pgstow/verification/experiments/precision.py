@@ -5,15 +5,15 @@ import math
 from collections.abc import Callable
 
 from pgstow.model import UserError
+from pgstow.model.statistics import LevelComparison
 from pgstow.verification.effect import student_quantile
-from pgstow.verification.experiments.comparison import Comparison
 from pgstow.verification.experiments.interval import FEWEST_BLOCKS
 
 _MOST_BLOCKS = 100_000
 _ROUNDING = 1e-12
 
 
-def needed_blocks(comparison: Comparison, half_width: float) -> int:
+def needed_blocks(comparison: LevelComparison, half_width: float) -> int:
     """How many blocks in all, until the ratio's interval is ± ``half_width`` (0.02: 2 %) wide.
 
     The present number where it is narrow enough; ``FEWEST_BLOCKS`` where nothing is known yet.

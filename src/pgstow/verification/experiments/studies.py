@@ -4,52 +4,15 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pgstow.model import Claim, Experiment, Levels, Study, Trial
-from pgstow.verification.effect import Interval
+from pgstow.model.statistics import ClaimOutcome, ClaimVerdict, Interval, Spread, StudyOutcome
 from pgstow.verification.experiments.comparison import paired_ratio, refuse_other_builds
 from pgstow.verification.experiments.drift import thirds
 from pgstow.verification.experiments.metrics import Read, known_metric
-from pgstow.verification.experiments.summary import Spread, spread
+from pgstow.verification.experiments.summary import spread
 
 LIMITED_BY_EMULATOR = "limited-by-emulator"  # the code of a trial's warning
-ClaimVerdict = Literal["holds", "does not hold", "not demonstrated"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimOutcome:
-    """What became of a claim. ``ratio`` is ``over`` over ``under``, paired by block.
-
-    ``thirds`` are the ratios in the first, second and last third of the trials, of throughput
-    alone: where they part, the ratio is a mean of regimes. ``is_published_inside`` is the strict
-    reading, whether the interval holds the published ratio; None: there is no interval or none was
-    published. ``is_limited`` says that some of its trials met the emulator's limit, not the
-    volume's.
-    """
-
-    claim: Claim
-    blocks: int  # that have both
-    ratio: float | None
-    ratio_interval: Interval | None
-    verdict: ClaimVerdict
-    thirds: tuple[float, float, float] | None = None
-    is_limited: bool = False
-
-    @property
-    def is_published_inside(self) -> bool | None:
-        """Whether the interval holds the published ratio."""
-        found, published = self.ratio_interval, self.claim.ratio
-        return None if found is None or published is None else found.low <= published <= found.high
-
-
-@dataclass(frozen=True, slots=True)
-class StudyOutcome:
-    """``measured`` has the study's rows, and in each its columns; None: not measured."""
-
-    study: Study
-    measured: tuple[tuple[Spread | None, ...], ...]
-    claims: tuple[ClaimOutcome, ...]
 
 
 def hold_against(

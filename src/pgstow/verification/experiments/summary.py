@@ -3,42 +3,12 @@
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pgstow.model import Experiment, Levels, Trial
-from pgstow.verification.effect import Interval, mean_interval
+from pgstow.model.statistics import Spread, TreatmentSummary
+from pgstow.verification.effect import mean_interval
 from pgstow.verification.experiments.drift import thirds
 from pgstow.verification.experiments.metrics import known_metric, usd_per_1000_tps
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """One metric over a treatment's blocks. ``cv`` is the standard deviation over the mean.
-
-    ``interval`` (Student's) says where the mean of this treatment lies on this machine at such
-    times. It is no means to compare treatments: what blocks have in common is still in it.
-    """
-
-    mean: float
-    interval: Interval | None  # None: a single trial
-    cv: float | None  # None: a single trial, or a mean of 0
-    values: tuple[float, ...]  # in the blocks' order
-
-
-@dataclass(frozen=True, slots=True)
-class TreatmentSummary:
-    """What a treatment's trials gave, and what it costs; None: not known."""
-
-    levels: Levels
-    trials: int
-    tps: Spread | None
-    mean_ms: Spread | None
-    p50_ms: Spread | None
-    p95_ms: Spread | None
-    p99_ms: Spread | None
-    usd_month: float | None
-    usd_per_1000_tps: float | None
-    tps_thirds: tuple[float, float, float] | None = None  # of a trial, means over the blocks
 
 
 def summaries(

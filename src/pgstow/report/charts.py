@@ -6,11 +6,12 @@ Colours are the page's own custom properties, so that one SVG serves light and d
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from markupsafe import Markup, escape
 
 from pgstow.report import lettering
+from pgstow.report.formatting import number
 
 WIDTH, HEIGHT = 380, 230
 SERIES = ("before", "observed", "predicted", "after")
@@ -28,6 +29,7 @@ LIGHT = {
     "paper": "#ffffff",
 }
 Palette = Mapping[str, str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,9 @@ def throughput_over_time(
     import altair as alt
 
     rows = [
-        {"x": (place + 0.5) * seconds / len(samples), "tps": value, "series": series}
+        {"x": (index + 0.5) * seconds / len(samples), "tps": value, "series": series}
         for series, (samples, seconds) in runs.items()
-        for place, value in thinned(samples)
+        for index, value in thinned(samples)
     ]
     x = alt.X("x:Q", title="seconds of the run", axis=linear_axis(ticks=5, grid=False))
     y = alt.Y("tps:Q", title=None, axis=linear_axis(), scale=alt.Scale(zero=True))
@@ -79,8 +81,6 @@ def throughput_over_time(
 def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
     """Values as horizontal bars from zero, with their intervals as whiskers."""
     import altair as alt
-
-    from pgstow.report.formatting import number
 
     rows: list[dict[str, Any]] = [
         {
@@ -104,17 +104,26 @@ def bars(values: Sequence[Bar], palette: Palette = PAGE) -> dict[str, Any]:
     scale = alt.Scale(domain=[0, furthest * 1.18], nice=False)
     x = alt.X("value:Q", title=None, axis=linear_axis(ticks=5), scale=scale)
     marks = base.mark_bar(size=26).encode(x=x, y=y, color=_color(palette))
-    spread = base.mark_rule(strokeWidth=1.5, color=palette["ink"]).encode(
-        x=alt.X("low:Q"), x2="high:Q", y=y
-    )
-    ends = [
-        base.mark_tick(thickness=1.5, size=10, color=palette["ink"]).encode(x=f"{end}:Q", y=y)
-        for end in ("low", "high")
-    ]
     label = base.mark_text(align="left", dx=6, color=palette["ink"], fontSize=12).encode(
         x="end:Q", y=y, text="text:N"
     )
-    return finished(alt.layer(marks, spread, *ends, label), palette)
+    return finished(alt.layer(marks, *whiskers(base, y, palette, 10), label), palette)
+
+
+def whiskers(base: Any, y: Any, palette: Palette, size: float) -> list[Any]:
+    """The interval of each row from its ``low`` to its ``high``, with a tick at both ends."""
+    import altair as alt
+
+    # Without the filter Vega would draw an unknown end at zero.
+    known = base.transform_filter("isValid(datum.low)")
+    spread = known.mark_rule(strokeWidth=1.3, color=palette["ink"]).encode(
+        x=alt.X("low:Q"), x2="high:Q", y=y
+    )
+    ends = [
+        known.mark_tick(thickness=1.3, size=size, color=palette["ink"]).encode(x=f"{end}:Q", y=y)
+        for end in ("low", "high")
+    ]
+    return [spread, *ends]
 
 
 def latencies(rows: Sequence[tuple[str, str, float]], palette: Palette = PAGE) -> dict[str, Any]:
@@ -151,8 +160,8 @@ def shares(samples: Mapping[str, Sequence[float]], palette: Palette = PAGE) -> d
     for series, values in samples.items():
         ordered = sorted(value for value in values if value > 0)
         rows += [
-            {"ms": value, "share": (place + 1) / len(ordered), "series": series}
-            for place, value in thinned(ordered)
+            {"ms": value, "share": (index + 1) / len(ordered), "series": series}
+            for index, value in thinned(ordered)
         ]
     found = [row["ms"] for row in rows] or [1.0]
     scale, axis = log_axis(min(found), max(found))
@@ -163,13 +172,13 @@ def shares(samples: Mapping[str, Sequence[float]], palette: Palette = PAGE) -> d
     return finished(alt.layer(marked), palette)
 
 
-def thinned(values: Sequence[float]) -> list[tuple[int, float]]:
-    """At most some hundred values with their places, the first and the last among them."""
+def thinned(values: Sequence[T], most: int = _MOST_POINTS) -> list[tuple[int, T]]:
+    """At most so many values with their indices, the first and the last among them."""
     count = len(values)
-    if count <= _MOST_POINTS:
+    if count <= most:
         return list(enumerate(values))
-    places = {round(k * (count - 1) / (_MOST_POINTS - 1)) for k in range(_MOST_POINTS)}
-    return [(place, values[place]) for place in sorted(places)]
+    indices = {round(k * (count - 1) / (most - 1)) for k in range(most)}
+    return [(index, values[index]) for index in sorted(indices)]
 
 
 def to_svg(spec: Mapping[str, Any], title: str) -> Markup:

@@ -1,4 +1,4 @@
-"""What lies on each volume of a layout: its relations, the WAL, and how much each is asked."""
+"""What is stored on each volume of a layout: its relations, the WAL, and how much each is asked."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A layout as a drawing: each volume a box, what lies on it inside, in proportion and by heat."""
+"""A layout as a drawing: each volume a box, its contents inside, in proportion and by heat."""
 
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class Drawing:
 
     @property
     def operations_in_all(self) -> float:
-        """What all that lies in the layout asks, per second."""
+        """What all that is stored in the layout asks, per second."""
         every = (item for items in self.items.values() for item in items)
         return sum(item.operations or 0.0 for item in every)
 
@@ -110,13 +110,13 @@ def limits(volume: Volume, load: VolumeLoad | None) -> str:
 
 def roles(layout: Layout, volume: str) -> str:
     """What of PostgreSQL itself a volume holds."""
-    place = layout.postgres
+    placement = layout.postgres
     held = [
         name
         for name, where in (
-            ("data directory", (place.data,)),
-            ("pg_wal", (place.wal,)),
-            ("temporary files", place.temp or (place.data,)),
+            ("data directory", (placement.data,)),
+            ("pg_wal", (placement.wal,)),
+            ("temporary files", placement.temp or (placement.data,)),
         )
         if volume in where
     ]

@@ -56,7 +56,7 @@ class ReportDocument:
     ``before`` and ``after`` are measurements of the layouts that the loads ran on. Where there is
     no ``after`` but a plan, its prediction stands in its place and is said to be one. ``predicted``
     is of the layout after, or where there is none of the one observed. ``applied`` is the layout
-    that was wanted of apply. ``profile_after`` is the load on the new layout. ``layout_files`` have
+    that apply was given. ``profile_after`` is the load on the new layout. ``layout_files`` have
     the names that ``commands`` use.
     """
 

@@ -126,12 +126,12 @@ def _tables(base: str, experiment: Experiment, trials: Sequence[Trial]) -> Itera
         parent,
         (("event", "text"), ("second", "double precision"), ("sessions", "double precision")),
         [
-            (number, event, place * waits.slice_s, value)
+            (number, event, index * waits.slice_s, value)
             for number, trial in numbered
             for waits in (trial.instruments.waits,)
             if waits is not None
             for event, values in waits.sessions
-            for place, value in enumerate(values)
+            for index, value in enumerate(values)
         ],
     )
 

@@ -13,7 +13,7 @@ from pgstow.report.experiments import view as experiments
 class Card:
     """One figure before and after, with the change in words and where both are from.
 
-    ``predicted`` is what was expected of a measured figure, ``goal`` what was wanted of it.
+    ``predicted`` is what was expected of a measured figure, ``goal`` what the goal asks of it.
     """
 
     label: str
@@ -113,8 +113,8 @@ def _card(
 ) -> Card | None:
     value = metric.value(one) if one else None
     changed = metric.value(other) if other else None
-    wanted = _wanted(metric, document)
-    if wanted is None and ((value is None and changed is None) or not metric.is_shown):
+    goal_value = _goal_value(metric, document)
+    if goal_value is None and ((value is None and changed is None) or not metric.is_shown):
         return None
     change, better = "", None
     if value and changed:
@@ -124,7 +124,7 @@ def _card(
         elif metric.key == "tps":
             change += _interval(document)
     predicted, is_missed = _predicted(metric, document)
-    goal, is_met = _goal(metric, wanted, changed, document)
+    goal, is_met = _goal(metric, goal_value, changed, document)
     return Card(
         label=metric.label,
         before=metric.written(value),
@@ -139,7 +139,7 @@ def _card(
     )
 
 
-def _wanted(metric: _Metric, document: ReportDocument) -> float | None:
+def _goal_value(metric: _Metric, document: ReportDocument) -> float | None:
     """What the plan was asked for; of throughput, where it says nothing, what it is for."""
     if document.plan is None:
         return None
@@ -169,22 +169,22 @@ def _predicted(metric: _Metric, document: ReportDocument) -> tuple[str, bool]:
 
 
 def _goal(
-    metric: _Metric, wanted: float | None, value: float | None, document: ReportDocument
+    metric: _Metric, goal_value: float | None, value: float | None, document: ReportDocument
 ) -> tuple[str, bool | None]:
-    """What was wanted of a figure, and whether it is so.
+    """What the goal asks of a figure, and whether it is met.
 
     A predicted throughput meets its goal where the plan that has it does: within its tolerance.
     """
-    if wanted is None:
+    if goal_value is None:
         return "", None
     least = "at least" if metric.more_is_better else "at most"
-    text = f"goal {least} {metric.written(wanted)}"
+    text = f"goal {least} {metric.written(goal_value)}"
     if value is None:
         return f"{text}: not measured", None
     is_measured = document.after is not None
     accepted = document.plan.bound.acceptance if document.plan and document.plan.bound else None
     slack = accepted.tolerance if accepted is not None and not is_measured else 0.0
-    is_met = value >= wanted * (1 - slack) if metric.more_is_better else value <= wanted
+    is_met = value >= goal_value * (1 - slack) if metric.more_is_better else value <= goal_value
     word = ("met" if is_met else "not met") if is_measured else "expected" if is_met else "missed"
     return f"{text}: {word}", is_met
 

@@ -37,7 +37,7 @@ class Scale:
         high = math.log10(max(found))
         low = max(math.log10(min(found)), high - _WIDEST)
         step = max((high - low) / CLASSES, 0.2)
-        rounded = (_readable(10 ** (low + step * place)) for place in range(1, CLASSES))
+        rounded = (_readable(10 ** (low + step * index)) for index in range(1, CLASSES))
         return cls(tuple(sorted(set(rounded))))
 
 

@@ -9,6 +9,8 @@ import html
 import re
 import unicodedata
 
+from pgstow.report.formatting import shortened, visible
+
 _WIDTHS = (  # of ASCII from the space on, in thousandths of the font's size
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
     556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556,
@@ -38,8 +40,6 @@ def cut(text: str, size_px: float, room_px: float) -> str:
     >>> cut("analytics_events_by_day", 11, 60)
     'anal…_day'
     """
-    from pgstow.report.formatting import shortened, visible
-
     whole = visible(text)
     if width_px(whole, size_px) <= room_px:
         return whole
@@ -84,9 +84,9 @@ def _held(text: re.Match[str]) -> str:
 
 
 def _width(character: str) -> int:
-    place = ord(character) - 0x20
-    if 0 <= place < len(_WIDTHS):
-        return _WIDTHS[place]
+    position = ord(character) - 0x20
+    if 0 <= position < len(_WIDTHS):
+        return _WIDTHS[position]
     if character in _OTHERS:
         return _OTHERS[character]
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):

@@ -186,8 +186,8 @@ def price_rows(layout: Layout | None, prices: Sequence[VolumePrice]) -> tuple[Pr
             volume = next((v for v in layout.volumes if v.name == one.volume), None)
         what = type_and_size(volume) if volume else ""
         lines: tuple[tuple[str, float | None], ...] = one.price.lines
-        for place, (line, usd) in enumerate(lines or (("price not known", None),)):
-            first = place == 0
+        for index, (line, usd) in enumerate(lines or (("price not known", None),)):
+            first = index == 0
             rows.append(
                 PriceRow(
                     volume=one.volume if first else "",
@@ -211,7 +211,7 @@ def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
     """Steps in the order they were planned."""
     return tuple(
         StepRow(
-            number=place,
+            number=index,
             kind=outcome.step.kind,
             subject=outcome.step.subject,
             missed=_missed_step(outcome),
@@ -225,7 +225,7 @@ def step_rows(steps: Sequence[StepOutcome]) -> tuple[StepRow, ...]:
             status=outcome.status,
             note=outcome.note or "",
         )
-        for place, outcome in enumerate(steps, start=1)
+        for index, outcome in enumerate(steps, start=1)
     )
 
 
@@ -241,7 +241,7 @@ def _estimate(step: Step) -> str:
 
 
 def _missed_step(outcome: StepOutcome) -> str:
-    """How a step's time lies to its estimate, where that missed."""
+    """How a step's time compares with its estimate, where that missed."""
     took, (low, high) = outcome.seconds, _estimated_s(outcome.step)
     if took is None or outcome.status not in ("done", "undone"):
         return ""

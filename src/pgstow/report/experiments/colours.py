@@ -72,8 +72,8 @@ def level_styles(levels: Sequence[str], baseline: str) -> dict[str, LineStyle]:
     hues = LEVELS[1:]
     others = [level for level in levels if level != baseline]
     found = {
-        level: LineStyle(hues[place % len(hues)], _DASHES[place // len(hues) % len(_DASHES)])
-        for place, level in enumerate(others)
+        level: LineStyle(hues[index % len(hues)], _DASHES[index // len(hues) % len(_DASHES)])
+        for index, level in enumerate(others)
     }
     return {level: found.get(level, LineStyle("k0", ())) for level in levels}
 

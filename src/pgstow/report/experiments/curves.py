@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgstow.model import LatencyHistogram, Waits
+from pgstow.report.charts import thinned
 
 MOST_POINTS = 120  # of one curve
 MOST_SLICES = 60
@@ -48,16 +49,7 @@ def cumulated(histograms: Iterable[LatencyHistogram]) -> tuple[tuple[float, floa
         if counts[upper] and upper > 0:
             below += counts[upper]
             found.append((upper, below / total))
-    return thinned(found)
-
-
-def thinned(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """At most some hundred points, the first and the last among them."""
-    count = len(points)
-    if count <= MOST_POINTS:
-        return tuple(points)
-    places = sorted({round(k * (count - 1) / (MOST_POINTS - 1)) for k in range(MOST_POINTS)})
-    return tuple(points[place] for place in places)
+    return tuple(point for _, point in thinned(found, MOST_POINTS))
 
 
 def median_over_time(runs: Iterable[Sequence[float]], most: int = MOST_POINTS) -> list[Moment]:
@@ -101,12 +93,12 @@ def mean_sessions(sampled: Iterable[Waits]) -> Sessions | None:
     trials = [0] * length
     for one in alike:
         reached = max((len(values) for _, values in one.sessions), default=0)
-        for place in range(reached):
-            trials[place] += 1
+        for index in range(reached):
+            trials[index] += 1
         for event, values in one.sessions:
             row = sums.setdefault(event, [0.0] * length)
-            for place, value in enumerate(values):
-                row[place] += value
+            for index, value in enumerate(values):
+                row[index] += value
     means = {
         event: [total / max(1, count) for total, count in zip(row, trials, strict=True)]
         for event, row in sums.items()

@@ -43,7 +43,7 @@ def bars(rows: Sequence[Row], palette: Palette) -> dict[str, Any]:
     label = base.mark_text(align="left", dx=6, color=palette["ink"], fontSize=11).encode(
         x="end:Q", y=y, text="text:N"
     )
-    layers = [marks, *_whiskers(base, y, palette, size * 0.3), label]
+    layers = [marks, *charts.whiskers(base, y, palette, size * 0.3), label]
     return charts.finished(alt.layer(*layers), palette, height=_height(rows))
 
 
@@ -67,7 +67,7 @@ def ratios(rows: Sequence[Row], palette: Palette) -> dict[str, Any]:
         color=palette["muted"], strokeDash=[3, 3]
     )
     dots = base.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, color=_own_colour())
-    layers = [one.encode(x=x), *_whiskers(base, y, palette, 8), dots]
+    layers = [one.encode(x=x), *charts.whiskers(base, y, palette, 8), dots]
     return charts.finished(alt.layer(*layers), palette, height=_height(rows))
 
 
@@ -93,7 +93,7 @@ def latencies(rows: Sequence[Row], palette: Palette) -> dict[str, Any]:
     dots = base.mark_point(filled=True, size=62, opacity=1).encode(
         x=x, y=y, color=_own_colour(), shape=shape
     )
-    layers = [span, *_whiskers(base, y, palette, 7), dots]
+    layers = [span, *charts.whiskers(base, y, palette, 7), dots]
     return charts.finished(alt.layer(*layers), palette, height=_height(rows))
 
 
@@ -115,11 +115,11 @@ def labelled(names: Sequence[str], length: int = 22) -> dict[str, str]:
 
 
 def _data(rows: Sequence[Row], palette: Palette) -> list[dict[str, Any]]:
-    places = {label: place for place, label in enumerate(dict.fromkeys(r.label for r in rows))}
+    indices = {label: index for index, label in enumerate(dict.fromkeys(r.label for r in rows))}
     return [
         {
             "label": row.label,
-            "place": places[row.label],
+            "index": indices[row.label],
             "metric": row.metric,
             "colour": palette[row.colour],
             "value": row.value,
@@ -145,7 +145,7 @@ def _rows_axis(grid: bool = False) -> Any:
         labelPadding=5,
         labelOverlap=False,
     )
-    order = alt.EncodingSortField("place", op="min")
+    order = alt.EncodingSortField("index", op="min")
     return alt.Y("label:N", title=None, sort=order, axis=axis)
 
 
@@ -153,21 +153,6 @@ def _own_colour() -> Any:
     import altair as alt
 
     return alt.Color("colour:N", scale=None, legend=None)
-
-
-def _whiskers(base: Any, y: Any, palette: Palette, size: float) -> list[Any]:
-    import altair as alt
-
-    # Without the filter Vega would draw an unknown end at zero.
-    known = base.transform_filter("isValid(datum.low)")
-    spread = known.mark_rule(strokeWidth=1.3, color=palette["ink"]).encode(
-        x=alt.X("low:Q"), x2="high:Q", y=y
-    )
-    ends = [
-        known.mark_tick(thickness=1.3, size=size, color=palette["ink"]).encode(x=f"{end}:Q", y=y)
-        for end in ("low", "high")
-    ]
-    return [spread, *ends]
 
 
 def _row_height(rows: Sequence[Row]) -> float:

@@ -30,7 +30,7 @@ class ExperimentSection:
         return tuple(dict.fromkeys(found))
 
     @property
-    def wanted(self) -> int:
+    def planned(self) -> int:
         """How many trials the design has."""
         return self.experiment.blocks * len(self.experiment.treatments)
 

@@ -77,9 +77,9 @@ def study_columns(outcome: StudyOutcome) -> tuple[StudyColumn, ...]:
     return tuple(
         StudyColumn(
             f"{column.title}, {column.unit}" if column.unit else column.title,
-            any(row[place] is not None for row in outcome.measured),
+            any(row[index] is not None for row in outcome.measured),
         )
-        for place, column in enumerate(outcome.study.columns)
+        for index, column in enumerate(outcome.study.columns)
     )
 
 
@@ -93,9 +93,9 @@ def study_rows(outcome: StudyOutcome) -> tuple[StudyRow, ...]:
             cells=tuple(
                 (
                     f.number(row.value(column.name)),
-                    _mean(found) if shown[place].is_measured else None,
+                    _mean(found) if shown[index].is_measured else None,
                 )
-                for place, (column, found) in enumerate(
+                for index, (column, found) in enumerate(
                     zip(outcome.study.columns, measured, strict=True)
                 )
             ),

@@ -86,10 +86,10 @@ def _throughput_apart(
 
     first = next(iter(series.values()))
     rows = []
-    for place, (level, moments) in enumerate(series.items()):
-        colour = {"level": level, "place": place, "colour": palette[styles[level].colour]}
+    for index, (level, moments) in enumerate(series.items()):
+        colour = {"level": level, "index": index, "colour": palette[styles[level].colour]}
         rows += [{**row, **colour} for row in _moments(level, moments)]
-        if place:
+        if index:
             rows += [{"second": m.second, "reference": m.median, **colour} for m in first]
     base = alt.Chart()
     x = alt.X("second:Q", title=None, axis=charts.linear_axis(3, grid=False))
@@ -120,8 +120,8 @@ def sessions(
 
     events = list(colours)
     rows = [
-        {**row, "level": level, "place": place}
-        for place, (level, (slice_s, stack)) in enumerate(panels.items())
+        {**row, "level": level, "index": index}
+        for index, (level, (slice_s, stack)) in enumerate(panels.items())
         for row in _stacked(slice_s, stack)
     ]
     seconds = alt.Scale(nice=False)
@@ -155,12 +155,12 @@ def _stacked(
     slices = max((len(values) for _, values in stack), default=0)
     below = [0.0] * (slices + 1)
     for event, values in stack:
-        for place, value in enumerate([*values, *values[-1:]]):
-            low, below[place] = below[place], below[place] + value
+        for index, value in enumerate([*values, *values[-1:]]):
+            low, below[index] = below[index], below[index] + value
             yield {
-                "second": round(place * slice_s, 3),
+                "second": round(index * slice_s, 3),
                 "low": round(low, 4),
-                "high": round(below[place], 4),
+                "high": round(below[index], 4),
                 "event": f.visible(event),
             }
 
@@ -174,7 +174,7 @@ def _panels(layers: Any, rows: Sequence[Any], count: int, palette: Palette) -> d
     height = {1: 190, 2: 92}.get(count, 66) if columns == 1 else 58
     header = alt.Header(title=None, labelLimit=width, labelAnchor="start", labelPadding=3)
     facet = alt.Facet(
-        "level:N", sort=alt.EncodingSortField("place", op="min"), header=header, title=None
+        "level:N", sort=alt.EncodingSortField("index", op="min"), header=header, title=None
     )
     made = layers.properties(width=width, height=height).facet(
         facet=facet, columns=columns, spacing=9

@@ -24,13 +24,13 @@ AS_PICTURE = Look({**charts.LIGHT, **colours.LEVELS_LIGHT, **colours.WAITS_LIGHT
 
 def views(sections: Sequence[ExperimentSection]) -> list[dict[str, Any]]:
     """All that the template shows of each experiment, computed."""
-    return [_view(place, section) for place, section in enumerate(sections, start=1)]
+    return [_view(index, section) for index, section in enumerate(sections, start=1)]
 
 
 def pictures(sections: Sequence[ExperimentSection]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name and specification of each chart, with a title and legend of its own."""
-    for place, section in enumerate(sections, start=1):
-        name = f"{place}-{_file_name(section.experiment.name)}"
+    for index, section in enumerate(sections, start=1):
+        name = f"{index}-{_file_name(section.experiment.name)}"
         for number, stratum in enumerate(section.strata, start=1):
             part = f"{name}-{number}" if len(section.strata) > 1 else name
             for figure in figures(section, stratum, AS_PICTURE):
@@ -54,10 +54,10 @@ def sentence(sections: Sequence[ExperimentSection]) -> str:
     return f"{f.counted(len(sections), 'experiment')}, {f.counted(trials, 'trial')}."
 
 
-def _view(place: int, section: ExperimentSection) -> dict[str, Any]:
+def _view(index: int, section: ExperimentSection) -> dict[str, Any]:
     experiment = section.experiment
     return {
-        "id": f"experiment-{place}",
+        "id": f"experiment-{index}",
         "short": f.shortened(experiment.title, 40),
         "section": section,
         "design": words.design(section),
@@ -89,7 +89,7 @@ def _study(outcome: StudyOutcome) -> dict[str, Any]:
 
 
 def _stratum(section: ExperimentSection, stratum: Levels, number: int) -> dict[str, Any]:
-    name = words.place(section, stratum)
+    name = words.stratum_name(section, stratum)
     where = f", {name}" if name else ""
     return {
         "name": name,
@@ -130,7 +130,7 @@ def _swatch(style: LineStyle) -> Markup:
 
 def _title(section: ExperimentSection, stratum: Levels, figure: Figure) -> dict[str, Any]:
     """A picture's title; text in an array is a line each, and never an expression."""
-    where = words.place(section, stratum)
+    where = words.stratum_name(section, stratum)
     under = [section.experiment.title, *([where] if where else [])]
     return {
         "text": [figure.title],

@@ -41,8 +41,8 @@ def design(section: ExperimentSection) -> str:
 
 def progress(section: ExperimentSection) -> str:
     """How many of the trials there are, and of when."""
-    done, wanted = len(section.trials), section.wanted
-    count = f.counted(done, "trial") if done >= wanted else f"{done} of {wanted} trials"
+    done, planned = len(section.trials), section.planned
+    count = f.counted(done, "trial") if done >= planned else f"{done} of {planned} trials"
     if section.began_at is None:
         return count
     last = max(trial.began_at for trial in section.trials)
@@ -80,7 +80,7 @@ def varied(section: ExperimentSection) -> tuple[str, ...]:
     )
 
 
-def place(section: ExperimentSection, stratum: Levels) -> str:
+def stratum_name(section: ExperimentSection, stratum: Levels) -> str:
     """A stratum by the factors that tell it from others; empty where there is only one."""
     return named(tuple(pair for pair in stratum if pair[0] in varied(section)))
 
@@ -166,7 +166,7 @@ def _one(section: ExperimentSection, found: LevelComparison) -> str:
 
 
 def _with_place(section: ExperimentSection, found: LevelComparison) -> str:
-    name = place(section, found.stratum)
+    name = stratum_name(section, found.stratum)
     where = f" ({name})" if name else ""
     level = f"{section.experiment.compare} {found.level}"
     return f"with {level}{where} {ratio(found.ratio)}{_interval(found)}"
@@ -188,8 +188,8 @@ def _undecided(section: ExperimentSection, found: Sequence[LevelComparison]) -> 
 
 def _listed(section: ExperimentSection, some: Iterable[LevelComparison]) -> str:
     compare = section.experiment.compare
-    places = [(one.level, place(section, one.stratum)) for one in some]
-    names = [f"{compare} {level}" + (f" ({where})" if where else "") for level, where in places]
+    strata = [(one.level, stratum_name(section, one.stratum)) for one in some]
+    names = [f"{compare} {level}" + (f" ({where})" if where else "") for level, where in strata]
     if len(names) > _MOST_NAMED:
         return ", ".join(names[: _MOST_NAMED - 1]) + f" and {len(names) - _MOST_NAMED + 1} more"
     return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]

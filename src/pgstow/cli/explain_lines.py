@@ -47,7 +47,7 @@ def observed_lines(observed: "Measurement", comparisons: "Sequence[Comparison]")
             error = "" if one.error_pct is None else f"{one.error_pct:+,.0f} %"
             missed = "  missed" if one.is_missed else ""
             cells = f"{_figure(one.measured, one.unit):>12}{_figure(one.predicted, one.unit):>12}"
-            yield f"  {_NAMES.get(one.metric, one.metric):<30}{cells}{error:>10}{missed}"
+            yield f"  {_title(one.metric):<30}{cells}{error:>10}{missed}"
     yield (
         "iops: device operations at the predicted speed. observed: blocks per second that"
         f" PostgreSQL counted at {speed.tps:,.0f} TPS; the page cache, read-ahead and merging are"
@@ -56,16 +56,12 @@ def observed_lines(observed: "Measurement", comparisons: "Sequence[Comparison]")
     yield "Next: pgstow explain --why RELATION, or pgstow plan --tps 2x"
 
 
-_NAMES = {
-    "tps": "TPS",
-    "latency_ms.mean": "transaction latency, mean",
-    "latency_ms.p99": "transaction latency, p99",
-    "commit_ms.mean": "commit latency, mean",
-    "commit_ms.p99": "commit latency, p99",
-    "read_ms.mean": "device read, mean",
-    "read_ms.p99": "device read, p99",
-    "wal_sync_us": "WAL flush",
-}
+def _title(metric: str) -> str:
+    """The figure's name within a line: only an abbreviation begins with a capital."""
+    from pgstow.model.statistics import PERFORMANCE_METRICS
+
+    title = "TPS" if metric == "tps" else PERFORMANCE_METRICS[metric].title
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def _figure(value: float, unit: str) -> str:

@@ -1,10 +1,12 @@
 """What measurements say: intervals, effects, predicted against measured, trials compared."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from pgstow.model.experiment import Levels
 from pgstow.model.provenance import Provenance
+from pgstow.model.result import Performance
 from pgstow.model.study import Claim, Study
 
 MISSED_PCT = 25.0  # a prediction further off than this is a miss
@@ -188,3 +190,28 @@ class StudyOutcome:
     study: Study
     measured: tuple[tuple[Spread | None, ...], ...]
     claims: tuple[ClaimOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PerformanceMetric:
+    """A figure of a layout's speed or price: its name in the summary, and its title for people."""
+
+    name: str
+    unit: str
+    title: str
+    read: Callable[[Performance], float | None]
+
+
+_METRICS: tuple[tuple[str, str, str, Callable[[Performance], float | None]], ...] = (
+    ("tps", "per second", "Transactions per second", lambda p: p.tps),
+    ("latency_ms.mean", "ms", "Transaction latency, mean", lambda p: p.latency_ms.mean),
+    ("latency_ms.p99", "ms", "Transaction latency, p99", lambda p: p.latency_ms.p99),
+    ("commit_ms.mean", "ms", "Commit latency, mean", lambda p: p.commit_ms.mean),
+    ("commit_ms.p99", "ms", "Commit latency, p99", lambda p: p.commit_ms.p99),
+    ("read_ms.mean", "ms", "Device read, mean", lambda p: p.read_ms.mean if p.read_ms else None),
+    ("read_ms.p99", "ms", "Device read, p99", lambda p: p.read_ms.p99 if p.read_ms else None),
+    ("wal_sync_us", "µs", "WAL flush", lambda p: p.wal_sync_us),
+    ("dollars_month", "$", "Price per month", lambda p: p.usd_month),
+    ("dollars_per_1000_tps", "$", "Price per 1,000 TPS", lambda p: p.usd_per_1000_tps),
+)
+PERFORMANCE_METRICS = {row[0]: PerformanceMetric(*row) for row in _METRICS}

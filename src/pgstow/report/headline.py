@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pgstow.model import Goal, Performance, Provenance
+from pgstow.model.statistics import PERFORMANCE_METRICS
 from pgstow.report import formatting as f
 from pgstow.report.document import ReportDocument
 from pgstow.report.experiments import view as experiments
@@ -31,58 +32,34 @@ class Card:
 @dataclass(frozen=True, slots=True)
 class _Metric:
     key: str  # as comparisons call it
-    label: str
-    value: Callable[[Performance], float | None]
     written: Callable[[float | None], str]
-    more_is_better: bool
+    more_is_better: bool = False
     goal: Callable[[Goal], float | None] = lambda _: None
+    title: str = ""  # where it is not the usual one
     is_price: bool = False
     is_shown: bool = True  # where there is no goal
 
+    @property
+    def label(self) -> str:
+        return self.title or PERFORMANCE_METRICS[self.key].title
+
+    def value(self, performance: Performance) -> float | None:
+        return PERFORMANCE_METRICS[self.key].read(performance)
+
 
 _METRICS = (
-    _Metric("tps", "Transactions per second", lambda p: p.tps, f.number, True, lambda g: g.tps),
-    _Metric(
-        "latency_ms.mean",
-        "Transaction latency, mean",
-        lambda p: p.latency_ms.mean,
-        f.milliseconds,
-        False,
-    ),
-    _Metric(
-        "commit_ms.p99",
-        "Commit latency, p99",
-        lambda p: p.commit_ms.p99,
-        f.milliseconds,
-        False,
-        lambda g: g.commit_p99_ms,
-    ),
-    _Metric(
-        "read_ms.p99",
-        "Device read, p99",
-        lambda p: p.read_ms.p99 if p.read_ms else None,
-        f.milliseconds,
-        False,
-        lambda g: g.read_p99_ms,
-        is_shown=False,
-    ),
+    _Metric("tps", f.number, True, lambda g: g.tps),
+    _Metric("latency_ms.mean", f.milliseconds),
+    _Metric("commit_ms.p99", f.milliseconds, goal=lambda g: g.commit_p99_ms),
+    _Metric("read_ms.p99", f.milliseconds, goal=lambda g: g.read_p99_ms, is_shown=False),
     _Metric(
         "dollars_month",
-        "Storage price per month",
-        lambda p: p.usd_month,
         f.usd,
-        False,
-        lambda g: g.budget_usd_month,
+        goal=lambda g: g.budget_usd_month,
+        title="Storage price per month",
         is_price=True,
     ),
-    _Metric(
-        "dollars_per_1000_tps",
-        "Price per 1,000 TPS",
-        lambda p: p.usd_per_1000_tps,
-        f.usd,
-        False,
-        is_price=True,
-    ),
+    _Metric("dollars_per_1000_tps", f.usd, is_price=True),
 )
 _WORSE = 1.05  # a latency that rose by more is said with a "but"
 

@@ -14,7 +14,7 @@ from pgstow.model import (
     Step,
     VolumeLoad,
 )
-from pgstow.model.statistics import Comparison
+from pgstow.model.statistics import PERFORMANCE_METRICS, Comparison
 from pgstow.report import formatting as f
 from pgstow.report.contents import volume_of
 from pgstow.report.diagram import type_and_size
@@ -24,18 +24,6 @@ from pgstow.report.heat import Scale, density
 from pgstow.units import BLOCK_BYTES
 
 MOST_RELATIONS = 2000  # rows; a page of more would take a browser minutes to lay out
-METRIC_NAMES = {
-    "tps": "Transactions per second",
-    "latency_ms.mean": "Transaction latency, mean",
-    "latency_ms.p99": "Transaction latency, p99",
-    "commit_ms.mean": "Commit latency, mean",
-    "commit_ms.p99": "Commit latency, p99",
-    "read_ms.mean": "Device read, mean",
-    "read_ms.p99": "Device read, p99",
-    "wal_sync_us": "WAL flush",
-    "dollars_month": "Price per month",
-    "dollars_per_1000_tps": "Price per 1,000 TPS",
-}
 _MISSED = 0.25  # of a step's estimate; an error beyond is marked
 _NO_MISS_S = 1.0  # a difference that nobody waits for
 _LIMITING = 0.8  # of a limit: what is used more is told
@@ -167,7 +155,7 @@ def _comparison_row(one: Comparison) -> ComparisonRow:
     error = one.error_pct
     within = {True: "inside", False: "outside", None: ""}[one.within_interval]
     return ComparisonRow(
-        name=METRIC_NAMES.get(one.metric, one.metric),
+        name=PERFORMANCE_METRICS[one.metric].title,
         predicted=f.quantity(one.predicted, unit).strip(),
         interval=interval,
         measured=f.quantity(one.measured, unit).strip(),

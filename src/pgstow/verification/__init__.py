@@ -1,7 +1,6 @@
 """What measurements say: predicted against measured, and whether a change had an effect. Pure."""
 
 from pgstow.verification.comparison import (
-    METRICS,
     compare,
     errors_pct,
     missed_warnings,
@@ -11,7 +10,6 @@ from pgstow.verification.explained import Written, unexplained_warnings, written
 from pgstow.verification.measuring import measurement
 
 __all__ = [
-    "METRICS",
     "Written",
     "compare",
     "effect",

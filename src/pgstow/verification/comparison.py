@@ -1,33 +1,9 @@
 """Predicted beside measured, metric by metric, with the error of the prediction."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from pgstow.model import LatencyMs, Performance, Warning
-from pgstow.model.statistics import Comparison
-
-
-def _read(part: str) -> Callable[[Performance], float | None]:
-    def value(performance: Performance) -> float | None:
-        if performance.read_ms is None:
-            return None
-        latency: LatencyMs = performance.read_ms
-        return latency.mean if part == "mean" else latency.p99
-
-    return value
-
-
-METRICS: tuple[tuple[str, str, Callable[[Performance], float | None]], ...] = (
-    ("tps", "per second", lambda p: p.tps),
-    ("latency_ms.mean", "ms", lambda p: p.latency_ms.mean),
-    ("latency_ms.p99", "ms", lambda p: p.latency_ms.p99),
-    ("commit_ms.mean", "ms", lambda p: p.commit_ms.mean),
-    ("commit_ms.p99", "ms", lambda p: p.commit_ms.p99),
-    ("read_ms.mean", "ms", _read("mean")),
-    ("read_ms.p99", "ms", _read("p99")),
-    ("wal_sync_us", "µs", lambda p: p.wal_sync_us),
-    ("dollars_month", "$", lambda p: p.usd_month),
-    ("dollars_per_1000_tps", "$", lambda p: p.usd_per_1000_tps),
-)
+from pgstow.model import Performance, Warning
+from pgstow.model.statistics import PERFORMANCE_METRICS, Comparison
 
 
 def compare(
@@ -39,15 +15,15 @@ def compare(
     """Put what was predicted beside what was measured, where at least one of both is known."""
     found = (
         Comparison(
-            metric=metric,
-            unit=unit,
-            predicted=value(predicted),
-            measured=value(measured),
+            metric=metric.name,
+            unit=metric.unit,
+            predicted=metric.read(predicted),
+            measured=metric.read(measured),
             predicted_from=predicted.provenance,
             measured_from=measured.provenance,
-            interval=tps_interval if metric == "tps" else None,
+            interval=tps_interval if metric.name == "tps" else None,
         )
-        for metric, unit, value in METRICS
+        for metric in PERFORMANCE_METRICS.values()
     )
     return tuple(one for one in found if one.predicted is not None or one.measured is not None)
 

@@ -92,7 +92,7 @@ class MissRatioCurve:
 
 
 def _solved(there: Callable[[float], float], cache_blocks: float) -> float:
-    """The time at which so many blocks are there; where there never are, a very long one."""
+    """The time at which so many blocks are cached; if they never are, a very long one."""
     low, high = 0.0, 1e-6
     while there(high) < cache_blocks and high < _FOREVER_S:
         high *= 2

@@ -1,7 +1,7 @@
-"""The model held against the present layout, where the truth is known.
+"""The model compared with the present layout, where the truth is known.
 
 What the host itself adds to a device's latency (its filesystem, its system calls, the way through
-its kernel) is no catalog's to know: it is what was observed less what the model says.
+its kernel) is in no catalog: it is what was observed less what the model says.
 """
 
 import math
@@ -22,7 +22,7 @@ _CALM = 0.8  # below this use of its limits a device's requests hardly wait for 
 _FLUSHING = 0.85  # of the time: from here on the next flush is always waited for
 _ROUNDS = 3
 _SAMPLES_MIN = 100  # of commits, before their 99th percentile says anything
-_ALONE = 0.05  # share of the data writes below which they say nothing of the WAL's waits
+_NEGLIGIBLE = 0.05  # share of the data writes below which they say nothing of the WAL's waits
 _SEED = 7  # not that of predictions, so that the residual is no mere echo
 
 
@@ -40,9 +40,9 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class CommitTail:
-    """What the 99th percentile of commits has beyond the simulated one, on the present layout.
+    """How far the observed 99th percentile of commits is over the simulated, on the present layout.
 
-    Negative: the model's was too long.
+    Negative: the simulated one was too long.
     """
 
     excess_ms: float
@@ -56,7 +56,7 @@ class CommitTail:
         own. An excess of a WAL that has its own volume already has other reasons, which go with it.
         """
         seen = self.neighbours
-        if self.excess_ms <= 0 or seen.share < _ALONE:
+        if self.excess_ms <= 0 or seen.share < _NEGLIGIBLE:
             return self.excess_ms
         slower = 1.0
         if seen.bytes_per_second and other.bytes_per_second:
@@ -119,7 +119,7 @@ def neighbours(
 
 
 def _p99(samples_ms: Sequence[float]) -> float | None:
-    """The 99th percentile; of fewer samples than it takes to tell None."""
+    """The 99th percentile; None of too few samples."""
     if len(samples_ms) < _SAMPLES_MIN:
         return None
     return sorted(samples_ms)[math.ceil(0.99 * len(samples_ms)) - 1]
@@ -141,7 +141,7 @@ def _ratio(observed_ms: float | None, simulated: Mapping[str, float | None] | No
 
 
 def utilisation(device: dict[str, Any]) -> float:
-    """The use of the limit that is nearest."""
+    """The utilisation of the limit used most."""
     used: float = max(device["iops_utilisation"] or 0.0, device["bytes_utilisation"] or 0.0)
     return used
 
@@ -173,7 +173,7 @@ def _wal_sync_us(profile: Profile, answer: dict[str, Any], known_us: float) -> f
 
 
 def _handover_us(profile: Profile) -> float:
-    """What passes between two flushes where one always follows the other."""
+    """The time between two flushes where one always follows the other."""
     flushes = profile.wal.syncs.mean
     if not profile.wal.sync_us or flushes <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""How far predictions were from what was measured, from which intervals are made.
+"""How far predictions were from measurements; intervals are made from that.
 
 The figures are written here by hand from ``benchmarks/prediction.py --fit``, which gets them from
 recorded measurements on emulated volumes, each predicted from another layout's profile.

@@ -54,7 +54,7 @@ class Predictor:
 
     @property
     def workload(self) -> Workload:
-        """What one transaction asks."""
+        """The demand of one transaction."""
         return self._workload
 
     def remembering(self, size: CacheSize) -> "Predictor":
@@ -219,7 +219,7 @@ def _host_utilisation(answer: dict[str, Any], cap: HostCap) -> float | None:
 
 
 def _bottleneck(volumes: tuple[VolumeLoad, ...], host: float | None, cpu: float) -> str:
-    """Name what limits: the fullest resource if it is full, else the volume waited for most."""
+    """Name the bottleneck: the most used limit if it is full, else the volume waited for most."""
     busiest = max(volumes, key=lambda volume: volume.utilisation)
     candidates = [(busiest.utilisation, f"volume {busiest.volume}: {busiest.binding}")]
     candidates += [(cpu, "cpu"), (host or 0.0, "host cap")]

@@ -1,7 +1,7 @@
-"""A recorded trace of I/O on devices in virtual time, and what was recorded beside what came out.
+"""A recorded trace of I/O on devices in virtual time, and its latencies beside the recorded ones.
 
-Requests arrive when they arrived, or, in a closed loop, as long after the answers that they
-followed as they did: then slower volumes are asked for less, as by clients that wait. Latencies
+Requests arrive when they were recorded, or, in a closed loop, as long after the answers that they
+followed as recorded: slower volumes then get fewer, as from clients that wait. Latencies
 are from arrival to answer, with the way to the server and back that the recording server made up
 for by shortening them.
 """
@@ -44,7 +44,7 @@ class LatencySummary:
 
 @dataclass(frozen=True, slots=True)
 class KindComparison:
-    """What was recorded beside what the replay gives; differences are shares of the recorded."""
+    """Recorded and replayed latencies; differences are shares of the recorded."""
 
     kind: str  # read, write or flush
     recorded: LatencySummary

@@ -1,4 +1,4 @@
-"""A workload on a layout, as the simulator takes it, and what it answers."""
+"""A workload on a layout: the simulator's input and its answer."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class VolumeTotals:
 def totals_by_volume(
     workload: Workload, layout: Layout, relations: dict[RelationId, Relation]
 ) -> dict[str, VolumeTotals]:
-    """Sum the relations' work over the volumes that a layout puts them on."""
+    """Sum the relations' work over the volumes that store them."""
     return _totals(workload, layout, _relation_volumes(workload, layout, relations))
 
 
@@ -67,7 +67,7 @@ def _totals(workload: Workload, layout: Layout, volume_names: list[str]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class HostOverhead:
-    """What the host adds to what its devices take: measured, by :mod:`calibration`."""
+    """What the host adds to its devices' latencies, measured by :mod:`calibration`."""
 
     read_us: float = 0.0
     wal_sync_us: float = 0.0  # of one flush of the WAL
@@ -76,7 +76,7 @@ class HostOverhead:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Of which time a prediction is: ``warm_up_s`` after credits were as the layout says."""
+    """The time that a prediction covers: from ``warm_up_s`` after credits are as in the layout."""
 
     warm_up_s: float
     duration_s: float

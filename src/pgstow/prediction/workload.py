@@ -1,4 +1,4 @@
-"""A profile, turned into what one transaction asks of CPU, volumes and WAL.
+"""A profile as the demand of one transaction on CPU, volumes and WAL.
 
 PostgreSQL's own counters are logical: a block "read" may come from the page cache. Where the host
 was seen, reads and writes of each volume are scaled so that their sum is what reached its device.
@@ -20,7 +20,7 @@ _KERNEL_BATCH = 1024  # blocks that the kernel's flusher takes of a file at a ti
 
 @dataclass(frozen=True, slots=True)
 class RelationWork:
-    """What one transaction asks of one relation's volume, on average."""
+    """The mean demand of one transaction on one relation's volume."""
 
     relation: RelationId
     size_bytes: int
@@ -62,16 +62,16 @@ class Workload:
 
     @property
     def tps_of_cores(self) -> float:
-        """What the processors do on any volumes, all of them busy."""
+        """The throughput at which all processors are busy, on any volumes."""
         return self.cores / max(1e-9, self.cpu_us / 1e6)
 
     @property
     def tps_of_clients(self) -> float:
-        """What the clients ask for where they wait for nothing."""
+        """The throughput of clients that wait for no I/O."""
         return self.clients / max(1e-6, (self.cpu_us + self.think_us) / 1e6)
 
     def most_tps(self, headroom: float = 0.0) -> float:
-        """What cores, less the headroom, and clients allow on any volumes."""
+        """The throughput that cores, less the headroom, and clients allow on any volumes."""
         return min(self.tps_of_cores * (1 - headroom), self.tps_of_clients)
 
 
@@ -131,19 +131,19 @@ def workload_of(profile: Profile) -> Workload:
         is_physical=host is not None,
         commit_delay_us=float(profile.server.setting("commit_delay") or 0),
         commit_siblings=int(profile.server.setting("commit_siblings") or 5),
-        background_wal_writes=commits.lazy_writes / tps,
-        background_wal_bytes=commits.lazy_bytes,
+        background_wal_writes=commits.background_writes / tps,
+        background_wal_bytes=commits.background_bytes,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """Commits a second that wait for the WAL, and what of it is written without anybody waiting."""
+    """Commits a second that wait for the WAL, and the writes of it that nobody waits for."""
 
     waiting: float
     bytes_each: float  # of those
-    lazy_writes: float = 0.0
-    lazy_bytes: float = 0.0  # of each
+    background_writes: float = 0.0
+    background_bytes: float = 0.0  # of each
 
     @classmethod
     def of(cls, profile: Profile, clients: int) -> "_Commits":
@@ -172,7 +172,7 @@ class _Commits:
 
 
 def _flush_batches(profile: Profile) -> tuple[tuple[float, int], ...]:
-    """The shares of background writes by who makes them, with how many he begins together."""
+    """The shares of background writes by their process, with how many it begins together."""
     background = profile.background
     rates = {
         "checkpoint_flush_after": background.checkpointer.mean,
@@ -307,7 +307,7 @@ class _Logical:
 
 
 def _logical(profile: Profile, volumes: dict[RelationId, str], volume: str) -> _Logical:
-    """What PostgreSQL says it asked of one volume, in operations per second."""
+    """PostgreSQL's own count of its operations on one volume, per second."""
     reads = writes = sequential = 0.0
     for demand in profile.demands:
         if volumes.get(demand.relation) != volume:

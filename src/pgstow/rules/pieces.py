@@ -47,7 +47,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One way out of what makes the rules not convex: narrower ranges, bounds beside them."""
+    """One convex part of rules that are not convex: narrower ranges, and bounds."""
 
     min_gib: float = 0.0
     max_gib: float = math.inf
@@ -112,7 +112,7 @@ def _piece(rules: VolumeRules, price: TypePrice, parts: tuple[_Part, ...]) -> Pi
 def _reachable(
     bound: Linear, most_gib: float, least_iops: float, most_iops: float, least_rate: float
 ) -> bool:
-    """Whether anything keeps a bound: at its best it is at least 0."""
+    """Whether any volume keeps a bound: its largest value is at least 0."""
     gib = most_gib if bound.gib > 0 else 0.0
     iops = most_iops if bound.iops > 0 else least_iops
     terms = ((bound.gib, gib), (bound.iops, iops), (bound.mibps, least_rate))
@@ -147,7 +147,7 @@ def _by_size(rules: VolumeRules) -> Iterator[_Part]:
 
 
 def _least_of_size(rules: VolumeRules) -> tuple[Linear, ...]:
-    """The IOPS that a size wants at least."""
+    """The least IOPS that a size requires."""
     rule = rules.iops
     if not rule.is_provisioned or rule.per_gib_min is None:
         return ()

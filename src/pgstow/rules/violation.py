@@ -1,4 +1,4 @@
-"""Why a volume is not sold: which of its figures, by which rule, and what would be."""
+"""Why a volume is not sold: which of its figures breaks which rule, and what would be sold."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Given = tuple[float | None, float | None]  # IOPS and throughput
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong, in words that name the rule, and what would be sold."""
+    """A broken rule in words, and what would be sold."""
 
     key: Key
     why: str

@@ -1,6 +1,6 @@
 """The rules of one volume as it is sold in one region: what it may be, what it does, what it costs.
 
-IOPS are bounded by the size, throughput by the IOPS, and some types want a least of either for
+IOPS are bounded by the size, throughput by the IOPS, and some types require a least of either for
 each GiB or IOPS. All of these bounds grow with what they follow from, so of two volumes that obey
 them the smaller size, IOPS and throughput obey them too: there is one least volume that is enough
 for what is asked, and no other that is enough costs less.
@@ -106,7 +106,7 @@ class VolumeRules:
     # ------------------------------------------------------------ the least that is enough
 
     def least(self, asked: Requirement, *, is_whole: bool = True) -> ProvisionedVolume | None:
-        """The cheapest volume that has what is asked for; None where none is sold.
+        """The cheapest volume that meets the requirement; None where none is sold.
 
         ``is_whole``: on the provider's grid; else only the size is, IOPS and throughput may be any.
         """
@@ -151,7 +151,7 @@ class VolumeRules:
         return _up(max(rate, rule.floor), rule.step if is_whole else 0.0)
 
     def _iops_for(self, size: float, rate: float) -> float:
-        """The least IOPS that a size and a throughput want."""
+        """The least IOPS that a size and a throughput require."""
         iops, bytes_rule = self.iops, self.throughput
         required = 0.0
         if iops.is_provisioned and iops.per_gib_min is not None:
@@ -164,13 +164,13 @@ class VolumeRules:
         return required
 
     def _rate_for(self, iops: float) -> float:
-        """The least throughput that IOPS want."""
+        """The least throughput that IOPS require."""
         rule = self.throughput
         is_bound = rule.is_provisioned and rule.per_iops_min is not None
         return (rule.per_iops_min or 0.0) * iops if is_bound else 0.0
 
     def _size_for(self, iops: float, rate: float) -> float:
-        """The least size that IOPS and a throughput want."""
+        """The least size that IOPS and a throughput require."""
         rule, bytes_rule = self.iops, self.throughput
         required = 0.0
         ratio = rule.per_gib_max if rule.is_provisioned else rule.per_gib
@@ -265,7 +265,7 @@ def _between(value: float, low: float | None, high: float | None) -> float:
 
 
 def _up(value: float, step: float) -> float:
-    """The next multiple of a step, but for what floats are off by; without a step the value."""
+    """The next multiple of a step, within float rounding; without a step the value."""
     if not step or value == math.inf:
         return value
     count = math.ceil(value / step - _EPSILON * max(1.0, value / step))

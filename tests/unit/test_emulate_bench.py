@@ -17,7 +17,7 @@ from pgstow.emulate.bench.measure import Sample
 from pgstow.emulate.bench.nbdkit import Nbdkit
 from pgstow.emulate.bench.peer_volumes import PeerVolumes
 from pgstow.emulate.bench.qemu import QemuStorageDaemon
-from pgstow.emulate.bench.rows import ROWS, Bar, Row, select
+from pgstow.emulate.bench.rows import ROWS, Criterion, Row, select
 from pgstow.host import cpu
 from pgstow.model import UserError
 from pgstow.model.errors import HostError
@@ -101,19 +101,19 @@ def test_fio_is_asked_for_latencies_only_where_they_are_wanted() -> None:
 @pytest.mark.parametrize(
     ("bar", "value", "expected", "passes"),
     [
-        (Bar("within share", 0.005), 2985.0, 3000.0, True),
-        (Bar("within share", 0.005), 2984.9, 3000.0, False),
-        (Bar("within share", 0.005), 3015.1, 3000.0, False),
-        (Bar("within", 300.0), 1800.0, 1500.0, True),
-        (Bar("within", 300.0), 1199.9, 1500.0, False),
-        (Bar("at least", 47_500.0), 47_500.0, 48_000.0, True),
-        (Bar("at least", 47_500.0), 47_499.9, 48_000.0, False),
-        (Bar("at most", 1.0), 1.0, None, True),
-        (Bar("at most", 1.0), 1.01, None, False),
-        (Bar("none"), 7.0, None, None),
+        (Criterion("within share", 0.005), 2985.0, 3000.0, True),
+        (Criterion("within share", 0.005), 2984.9, 3000.0, False),
+        (Criterion("within share", 0.005), 3015.1, 3000.0, False),
+        (Criterion("within", 300.0), 1800.0, 1500.0, True),
+        (Criterion("within", 300.0), 1199.9, 1500.0, False),
+        (Criterion("at least", 47_500.0), 47_500.0, 48_000.0, True),
+        (Criterion("at least", 47_500.0), 47_499.9, 48_000.0, False),
+        (Criterion("at most", 1.0), 1.0, None, True),
+        (Criterion("at most", 1.0), 1.01, None, False),
+        (Criterion("none"), 7.0, None, None),
     ],
 )
-def test_bars(bar: Bar, value: float, expected: float | None, passes: bool | None) -> None:
+def test_bars(bar: Criterion, value: float, expected: float | None, passes: bool | None) -> None:
     assert verdict.meets(bar, value, expected) is passes
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pgstow.emulate import describe_fault, fault_kinds, parse_fault, read_schedule
+from pgstow.emulate import describe_fault, fault_types, parse_fault, read_schedule
 from pgstow.emulate.faults import Error, PowerLoss, Slow, Stall
 from pgstow.emulate.injection import Planned
 from pgstow.model.errors import UserError
@@ -88,7 +88,7 @@ def test_a_schedule_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_faults_read_well() -> None:
-    assert fault_kinds() == ("power-loss", "stall", "error", "slow", "disappear", "full")
+    assert fault_types() == ("power-loss", "stall", "error", "slow", "disappear", "full")
     assert describe_fault(Stall()) == "stall"
     assert describe_fault(Slow(factor=4)) == "slow, factor 4"
     assert describe_fault(PowerLoss()) == "power-loss, all"

@@ -23,12 +23,17 @@ import pgstow.cli
 from pgstow.cli.main import app
 from pgstow.experiment.run_context import RunContext, StoppedError
 from pgstow.experiment.targets import DirectoryTarget, EmulatedTarget, ServerTarget
-from pgstow.experiment.targets.arrangement import plain_name, spaces, temp_tablespaces, volume_of
 from pgstow.experiment.targets.base_data import BaseSpec, BaseStore
 from pgstow.experiment.targets.directories import MountedDirectories
 from pgstow.experiment.targets.known_data import expected_bytes, missing_tables, tables_among
 from pgstow.experiment.targets.record import Record, clear_leftovers
 from pgstow.experiment.targets.restored import later_segment, preallocate_wal
+from pgstow.experiment.targets.tablespace_layout import (
+    plain_name,
+    spaces,
+    temp_tablespaces,
+    volume_of,
+)
 from pgstow.host import locks, processes
 from pgstow.model import (
     DataChoice,

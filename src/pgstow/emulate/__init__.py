@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pgstow.late import reader
+from pgstow.lazy_import import reader
 
 if TYPE_CHECKING:
     from pgstow.emulate.backing import Backing, Choice, default_directory
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         Planned,
         clear_faults,
         describe_fault,
-        fault_kinds,
+        fault_types,
         inject,
         parse_fault,
         read_schedule,
@@ -56,7 +56,7 @@ __all__ = [
     "describe_limits",
     "down",
     "emulated_volumes",
-    "fault_kinds",
+    "fault_types",
     "inject",
     "modify_volume",
     "parse_fault",
@@ -91,7 +91,7 @@ if not TYPE_CHECKING:
             "Planned",
             "clear_faults",
             "describe_fault",
-            "fault_kinds",
+            "fault_types",
             "inject",
             "parse_fault",
             "read_schedule",

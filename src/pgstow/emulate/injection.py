@@ -42,7 +42,7 @@ class Planned:
     for_s: float | None = None
 
 
-def fault_kinds() -> tuple[str, ...]:
+def fault_types() -> tuple[str, ...]:
     """The names of the faults."""
     return tuple(_FAULT_TYPES)
 

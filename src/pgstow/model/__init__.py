@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pgstow.late import reader
+from pgstow.lazy_import import reader
 
 if TYPE_CHECKING:
     from pgstow.model.bound import Acceptance, Bound, Considered

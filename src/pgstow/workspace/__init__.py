@@ -2,6 +2,6 @@
 
 from pgstow.workspace.journal import RunRecord
 from pgstow.workspace.runs import RunEntry
-from pgstow.workspace.store import Entry, Kind, Workspace
+from pgstow.workspace.store import DocumentType, Entry, Workspace
 
-__all__ = ["Entry", "Kind", "RunEntry", "RunRecord", "Workspace"]
+__all__ = ["DocumentType", "Entry", "RunEntry", "RunRecord", "Workspace"]

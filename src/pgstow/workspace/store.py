@@ -20,7 +20,7 @@ FORMAT = 3  # PRAGMA user_version: raised with every change that an older pgstow
 _APPLICATION_ID = 0x70677374  # "pgst"; tells a workspace from other programs' databases
 _BUSY_TIMEOUT_S = 10.0
 
-Kind = Literal["profile", "plan", "prediction", "measurement", "layout"]
+DocumentType = Literal["profile", "plan", "prediction", "measurement", "layout"]
 T = TypeVar("T")
 
 _SCHEMA = """
@@ -120,7 +120,7 @@ class Workspace:
         """Close the file."""
         self.connection.close()
 
-    def add(self, kind: Kind, value: object, name: str | None = None) -> int:
+    def add(self, kind: DocumentType, value: object, name: str | None = None) -> int:
         """Store a value of the model as a new document; returns its number."""
         plain = adapter(type(value)).dump_python(value, mode="json")
         cursor = self.connection.execute(
@@ -130,21 +130,21 @@ class Workspace:
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def latest(self, kind: Kind, type: type[T]) -> T | None:
+    def latest(self, kind: DocumentType, type: type[T]) -> T | None:
         """The newest document of a kind."""
         row = self.connection.execute(
             "SELECT id, json FROM document WHERE kind = ? ORDER BY id DESC LIMIT 1", (kind,)
         ).fetchone()
         return None if row is None else self._read(kind, row, type)
 
-    def get(self, kind: Kind, id: int, type: type[T]) -> T | None:
+    def get(self, kind: DocumentType, id: int, type: type[T]) -> T | None:
         """The document of that kind and number."""
         row = self.connection.execute(
             "SELECT id, json FROM document WHERE kind = ? AND id = ?", (kind, id)
         ).fetchone()
         return None if row is None else self._read(kind, row, type)
 
-    def list(self, kind: Kind | None = None) -> tuple[Entry, ...]:
+    def list(self, kind: DocumentType | None = None) -> tuple[Entry, ...]:
         """What documents there are, oldest first."""
         rows = self.connection.execute(
             "SELECT id, kind, created_at, name FROM document"

@@ -25,7 +25,7 @@ BarKind = Literal["within share", "within", "at least", "at most", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class Criterion:
     """What a median has to keep to: near what the model says, or a limit of its own.
 
     ``value`` is a share of the model's figure for "within share", else in the figure's unit.
@@ -46,14 +46,14 @@ class Row:
     what: str
     figure: Figure
     wanted: float | None
-    bar: Bar
+    bar: Criterion
     trial: Trial | None = None
     is_quick: bool = False
 
 
-_LIMIT = Bar("within share", 0.005)
-_LATENCY = Bar("within share", 0.05)
-_TAIL = Bar("within", 300.0)  # µs
+_LIMIT = Criterion("within share", 0.005)
+_LATENCY = Criterion("within share", 0.05)
+_TAIL = Criterion("within", 300.0)  # µs
 _QUICK = {
     "limit-read-8k-3000", "limit-write-8k-3000", "limit-read-256k", "latency-read-1ms",
     "scale-read-16", "speed-read", "floor-read", "floor-sync",
@@ -85,7 +85,7 @@ def _rows_of(trial: Trial) -> list[Row]:
     ]
 
 
-_Parts = tuple[str, str, Figure, float | None, Bar]
+_Parts = tuple[str, str, Figure, float | None, Criterion]
 
 
 def _limit(trial: Trial) -> list[_Parts]:
@@ -160,20 +160,20 @@ def _modelled(trial: Trial, percentile: str) -> float:
 def _scale(trial: Trial) -> list[_Parts]:
     shown, wanted = _name(trial), _limits(trial.target)[0]
     return [
-        (trial.key, shown, "iops", wanted, Bar("at least", 47_500)),
+        (trial.key, shown, "iops", wanted, Criterion("at least", 47_500)),
         (
             f"{trial.key}-cores",
             f"cores of the server for {shown}",
             "cores",
             None,
-            Bar("at most", 1),
+            Criterion("at most", 1),
         ),
         (
             f"{trial.key}-cpu",
             f"IOPS per CPU-second of the server for {shown}",
             "iops_per_cpu_s",
             None,
-            Bar("none"),
+            Criterion("none"),
         ),
     ]
 
@@ -182,13 +182,13 @@ def _speed(trial: Trial) -> list[_Parts]:
     shown = f"{_name(trial)}, no limits"
     least = 120_000 if _kind(trial) == "read" else 100_000
     return [
-        (trial.key, shown, "iops", None, Bar("at least", least)),
+        (trial.key, shown, "iops", None, Criterion("at least", least)),
         (
             f"{trial.key}-cpu",
             f"IOPS per CPU-second of the server for {shown}",
             "iops_per_cpu_s",
             None,
-            Bar("none"),
+            Criterion("none"),
         ),
     ]
 
@@ -196,7 +196,7 @@ def _speed(trial: Trial) -> list[_Parts]:
 def _floor(trial: Trial) -> list[_Parts]:
     syncs = trial.job.fdatasync
     what = "8 KiB write + fdatasync, no delay" if syncs else "8 KiB read, no delay"
-    most = Bar("at most", 150.0 if syncs else 55.0)
+    most = Criterion("at most", 150.0 if syncs else 55.0)
     return [
         (f"{trial.key}-mean", f"{what}, mean", "mean_us", None, most),
         (f"{trial.key}-p50", f"{what}, p50", "p50_us", None, most),
@@ -204,7 +204,7 @@ def _floor(trial: Trial) -> list[_Parts]:
 
 
 def _replay(trial: Trial) -> list[_Parts]:
-    bar = Bar("within", 0.05)
+    bar = Criterion("within", 0.05)
     return [
         (
             f"{trial.key}-{kind}-{figure}",
@@ -223,7 +223,7 @@ GP2_BURST = Row(
     "gp2 100 GiB at 3,000 IOPS: full credits last (virtual clock)",
     "seconds",
     2000.0,
-    Bar("within share", 0.01),
+    Criterion("within share", 0.01),
     is_quick=True,
 )
 GP2_AFTER = Row(
@@ -231,7 +231,7 @@ GP2_AFTER = Row(
     "gp2 100 GiB: afterwards (virtual clock)",
     "iops",
     300.0,
-    Bar("within share", 0.01),
+    Criterion("within share", 0.01),
     is_quick=True,
 )
 ROWS = (*(row for trial in trials.TRIALS for row in _rows_of(trial)), GP2_BURST, GP2_AFTER)

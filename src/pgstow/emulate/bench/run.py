@@ -25,7 +25,7 @@ from pgstow.emulate.bench.peer_volumes import PeerVolumes
 from pgstow.emulate.bench.plan import BenchPlan, Group, trial_seconds
 from pgstow.emulate.bench.qemu import QemuStorageDaemon
 from pgstow.emulate.bench.report import BenchReport
-from pgstow.emulate.bench.subject import MountedVolumes, Subject
+from pgstow.emulate.bench.subject import MountedVolumes, SystemUnderTest
 from pgstow.emulate.bench.trials import Trial
 from pgstow.emulate.bench.verdict import OURS
 from pgstow.host import cpu, locks, programs
@@ -80,7 +80,7 @@ def run(
         _clear(directory)
         busy_cores = _busy_cores()
         volumes = PeerVolumes(directory / "peers", plan.volumes)
-        subjects: dict[str, Subject] = {OURS: Emulated(directory, plan.volumes)}
+        subjects: dict[str, SystemUnderTest] = {OURS: Emulated(directory, plan.volumes)}
         if Nbdkit.name in plan.peers:
             subjects[Nbdkit.name] = Nbdkit(volumes)
         if QemuStorageDaemon.name in plan.peers:
@@ -119,7 +119,7 @@ class _Run:
         self,
         plan: BenchPlan,
         directory: Path,
-        subjects: dict[str, Subject],
+        subjects: dict[str, SystemUnderTest],
         progress: Progress | None,
     ) -> None:
         self._plan = plan

@@ -22,7 +22,7 @@ class MountedVolumes:
     pids: tuple[int, ...]
 
 
-class Subject(Protocol):
+class SystemUnderTest(Protocol):
     """An emulator of volumes."""
 
     name: str

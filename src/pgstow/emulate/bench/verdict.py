@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pgstow.emulate.bench.rows import Bar, Row
+from pgstow.emulate.bench.rows import Criterion, Row
 
 OURS = "pgstow"
 FIO_BIN = 1 / 64  # fio's histogram has 64 bins for each doubling (stat.h, FIO_IO_U_PLAT_BITS)
@@ -86,7 +86,7 @@ def judge(
     return Measured(subject, tuple(samples), deviation, passed, cannot)
 
 
-def meets(bar: Bar, value: float, expected: float | None) -> bool | None:
+def meets(bar: Criterion, value: float, expected: float | None) -> bool | None:
     """Whether a value keeps to a bar; None: there is none."""
     match bar.kind:
         case "at least":

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pgstow.experiment.run_context import RunContext
-from pgstow.experiment.targets import arrangement
-from pgstow.experiment.targets.arrangement import Space
+from pgstow.experiment.targets import tablespace_layout
 from pgstow.experiment.targets.known_data import expected_bytes
 from pgstow.experiment.targets.record import end_server
+from pgstow.experiment.targets.tablespace_layout import TablespaceSpec
 from pgstow.experiment.workloads.content_platform import LOAD_SETTINGS
 from pgstow.host import directories, locks, programs
 from pgstow.host.server import EmbeddedServer, unprivileged_user
@@ -58,7 +58,7 @@ class BaseSpec:
     data: DataChoice
     bindir: Path
     version: str  # postgres --version
-    spaces: tuple[Space, ...] = ()
+    spaces: tuple[TablespaceSpec, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -89,7 +89,7 @@ class Base:
 
     def space(self, name: str) -> Path:
         """The directory of a tablespace."""
-        return self.directory / _SPACES / arrangement.plain_name(name)
+        return self.directory / _SPACES / tablespace_layout.plain_name(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,17 +259,17 @@ class BaseStore:
         with EmbeddedServer(draft / "data", bindir=spec.bindir, user=self.user) as server:
             server.start(_LOADING)
             locations = {
-                space.name: str(draft / _SPACES / arrangement.plain_name(space.name))
+                space.name: str(draft / _SPACES / tablespace_layout.plain_name(space.name))
                 for space in spec.spaces
             }
-            arrangement.arrange(server.dsn_for(DATABASE), spec.spaces, locations)
+            tablespace_layout.arrange(server.dsn_for(DATABASE), spec.spaces, locations)
             _finish(server)
 
     def _complete(self, draft: Path, spec: BaseSpec, run_context: RunContext) -> None:
         """Give the draft its name, when all of it is on disk."""
         _keep_needed_wal(draft / "data", spec.bindir)
         links = {link.name: link.readlink().name for link in (draft / "data/pg_tblspc").iterdir()}
-        names = {arrangement.plain_name(space.name): space.name for space in spec.spaces}
+        names = {tablespace_layout.plain_name(space.name): space.name for space in spec.spaces}
         known = {
             "spaces": [(oid, names[name]) for oid, name in sorted(links.items())],
             "size_bytes": directories.tree_bytes(draft),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgstow.catalog import load as load_catalog
 from pgstow.experiment.run_context import RunContext
-from pgstow.experiment.targets import arrangement, base_data
+from pgstow.experiment.targets import base_data, tablespace_layout
 from pgstow.experiment.targets.base_data import BaseSpec, BaseStore
 from pgstow.experiment.targets.directories import MountedDirectories
 from pgstow.experiment.targets.record import (
@@ -202,7 +202,7 @@ def _base_spec(treatment: Treatment) -> BaseSpec:
     assert treatment.layout is not None
     bindir = installations.require_bindir(treatment.server.version)
     version = programs.run([str(bindir / "postgres"), "--version"], timeout_s=30).strip()
-    return BaseSpec(treatment.data, bindir, version, arrangement.spaces(treatment.layout))
+    return BaseSpec(treatment.data, bindir, version, tablespace_layout.spaces(treatment.layout))
 
 
 def _serve(
@@ -264,7 +264,7 @@ def _serve(
 def _settings(treatment: Treatment, layout: Layout) -> dict[str, str]:
     connections = max(_DEFAULT_CONNECTIONS, treatment.workload.clients + _SPARE_CONNECTIONS)
     settings = _SETTINGS | {"max_connections": str(connections)}
-    temporary = arrangement.temp_tablespaces(layout)
+    temporary = tablespace_layout.temp_tablespaces(layout)
     if temporary is not None:
         settings["temp_tablespaces"] = temporary
     return settings | dict(layout.postgres.settings) | dict(treatment.server.settings)

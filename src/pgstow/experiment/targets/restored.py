@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgstow.experiment.targets import arrangement
+from pgstow.experiment.targets import tablespace_layout
 from pgstow.experiment.targets.base_data import Base
 from pgstow.experiment.targets.record import Record
 from pgstow.host import directories, programs, uncached
@@ -87,7 +87,7 @@ class Restored:
         spread = sum(directories.tree_bytes(base.space(name)) for _, name in base.spaces)
         self._require(self.layout.postgres.data, base.size_bytes - spread)
         for _, name in base.spaces:
-            volume = arrangement.volume_of(self.layout, name)
+            volume = tablespace_layout.volume_of(self.layout, name)
             self._require(volume, directories.tree_bytes(base.space(name)))
 
     def _require(self, volume: str, needed_bytes: int) -> None:
@@ -101,8 +101,8 @@ class Restored:
 
     def _place_tablespaces(self, base: Base) -> None:
         for oid, name in base.spaces:
-            folder = self._folder(arrangement.volume_of(self.layout, name))
-            location = folder / arrangement.plain_name(name)
+            folder = self._folder(tablespace_layout.volume_of(self.layout, name))
+            location = folder / tablespace_layout.plain_name(name)
             uncached.copy_tree(base.space(name), location)
             link = self.data_directory / "pg_tblspc" / oid
             link.unlink()

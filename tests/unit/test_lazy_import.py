@@ -1,4 +1,4 @@
-"""Packages whose names are read late: each is the one that is said to type checkers."""
+"""Packages that import lazily: each name is the one that type checkers see."""
 
 import ast
 import subprocess
@@ -22,8 +22,8 @@ def test_every_name_is_the_one_that_it_is_typed_as(package: str) -> None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package)
         for name in node.names
     }
-    late = [name for names in read._PARTS.values() for name in names]
-    assert sorted(typed) == sorted(read.__all__) == sorted(late)
+    lazy = [name for names in read._PARTS.values() for name in names]
+    assert sorted(typed) == sorted(read.__all__) == sorted(lazy)
     for name, module in typed.items():
         assert getattr(read, name) is getattr(import_module(module), name), name
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):

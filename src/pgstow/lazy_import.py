@@ -1,6 +1,6 @@
-"""Packages whose names are read when they are first asked for.
+"""Packages whose names are imported at their first use.
 
-Making a class of values takes its time, and most commands need few of them.
+Creating value classes takes time, and most commands need few of them.
 """
 
 import sys

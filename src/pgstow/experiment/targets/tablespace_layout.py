@@ -14,7 +14,7 @@ _LOCK_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class TablespaceSpec:
     """A tablespace with what is in it. Relations are known by schema and name: an experiment has
     one database, whatever a layout calls it."""
 
@@ -24,17 +24,19 @@ class Space:
     is_temporary: bool = False  # holds temporary files
 
 
-def spaces(layout: Layout) -> tuple[Space, ...]:
+def spaces(layout: Layout) -> tuple[TablespaceSpec, ...]:
     """The tablespaces that a layout needs: its own, and one for temporary files where needed."""
     return tuple(
-        Space(
+        TablespaceSpec(
             space.name,
             tuple(sorted((relation.schema, relation.name) for relation in space.relations)),
             tuple(sorted(space.options)),
             is_temporary=space.volume in _temp_volumes(layout),
         )
         for space in layout.tablespaces
-    ) + tuple(Space(f"temp_{volume}", (), (), is_temporary=True) for volume in _bare(layout))
+    ) + tuple(
+        TablespaceSpec(f"temp_{volume}", (), (), is_temporary=True) for volume in _bare(layout)
+    )
 
 
 def volume_of(layout: Layout, space: str) -> str:
@@ -68,7 +70,7 @@ def _bare(layout: Layout) -> list[str]:
     return [name for name in _temp_volumes(layout) if name not in used]
 
 
-def arrange(dsn: str, specs: Iterable[Space], locations: dict[str, str]) -> None:
+def arrange(dsn: str, specs: Iterable[TablespaceSpec], locations: dict[str, str]) -> None:
     """Make the tablespaces and move the relations, in a server that nobody else uses."""
     state = read_state(dsn)
     present = {(one.id.schema, one.id.name): one for one in state.relations}
@@ -86,7 +88,7 @@ def arrange(dsn: str, specs: Iterable[Space], locations: dict[str, str]) -> None
 
 
 def _known(
-    present: dict[tuple[str, str], Relation], name: tuple[str, str], space: Space
+    present: dict[tuple[str, str], Relation], name: tuple[str, str], space: TablespaceSpec
 ) -> Relation:
     found = present.get(name)
     if found is None:

@@ -263,7 +263,9 @@ class Moving:
             raise HostError("the server did not start on the moved pg_wal", "see its log")
         old, in_use = self.old(), os.path.realpath(self.move.link)
         if not self.is_switched() or os.path.realpath(old) == in_use:
-            raise HostError(f"{self.move.link} is not the new pg_wal: the old one stays", "look")
+            raise HostError(
+                f"{self.move.link} is not the new pg_wal: the old one stays", "check it by hand"
+            )
         copy = self.copy
         left: tuple[str, ...] = ()
         if os.path.lexists(self.move.aside):

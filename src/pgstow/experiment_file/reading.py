@@ -88,7 +88,7 @@ def select(experiment: Experiment, only: Mapping[str, Sequence[str]]) -> Experim
                 raise UserError(what, did_you_mean(level, known))
     if experiment.baseline not in only.get(experiment.compare, (experiment.baseline,)):
         what = f"level {experiment.baseline} of {experiment.compare} is the baseline"
-        raise UserError(what, "take it too: the others are held against it")
+        raise UserError(what, "select it too: the others are compared with it")
     treatments = tuple(
         treatment
         for treatment in experiment.treatments

@@ -33,7 +33,7 @@ def check_tablespace_directory(location: str, mount: str | None, data_directory:
     if _is_inside(real, os.path.realpath(data_directory)):
         raise UserError(
             f"tablespace directory {location} is inside the data directory {data_directory}",
-            "choose a directory outside it; backups and pg_rewind trip over such tablespaces",
+            "choose a directory outside it; backups and pg_rewind fail on such tablespaces",
         )
     if mount is not None and not _is_inside(real, os.path.realpath(mount)):
         raise UserError(
@@ -67,7 +67,7 @@ def make_directory(location: str, data_directory: str, disk: Disk | None = None)
             path.chmod(0o700)
     except OSError as error:
         raise HostError(
-            f"directory {location} cannot be made ready: {error.strerror}",
+            f"directory {location} cannot be prepared: {error.strerror}",
             f"as root: install -d -m 700 -o {user_name(owner[0])} {location}",
         ) from error
     _check_owner(location, owner)

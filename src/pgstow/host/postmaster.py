@@ -165,7 +165,9 @@ def start(postmaster: Postmaster) -> None:
         if not is_stopping(postmaster.data_directory):
             return
         if time.monotonic() > deadline:
-            raise HostError("the server is still stopping, and must be started then", "see its log")
+            raise HostError(
+                "the server is still shutting down, and must be started afterwards", "see its log"
+            )
         time.sleep(_POLL_S)
     if postmaster.manager == "systemd":
         _run(["systemctl", "start", *postmaster.unit], _START_TIMEOUT_S)

@@ -401,7 +401,7 @@ def server_places(connection: Connection) -> tuple[str, str]:
             "SELECT current_setting('data_directory'), current_setting('config_file')"
         ).fetchone()
     if row is None:
-        raise ServerError("the server does not tell its directories", "run apply again")
+        raise ServerError("the server does not show its directories", "run apply again")
     return row[0], row[1]
 
 

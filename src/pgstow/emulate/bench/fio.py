@@ -83,7 +83,7 @@ def parse(text: str) -> FioResult:
         raise HostError(f"fio failed with error {job['error']}: {text[:start].strip()}")
     sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
     if not sides:
-        raise HostError("fio did nothing", "look whether the volume still answers")
+        raise HostError("fio did nothing", "check whether the volume still answers")
     latencies = _latencies(sides[0]["lat_ns"], _sync(job)) if len(sides) == 1 else _NONE
     return FioResult(
         sum(side["iops"] for side in sides),

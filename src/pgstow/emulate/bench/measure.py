@@ -65,7 +65,7 @@ def run(job: Job, mounted: MountedVolumes, *, seed: int) -> Sample:
         ended = program.wait(_TIMEOUT_S)
         if ended is None:
             raise HostError(
-                f"fio did not end within {_TIMEOUT_S:g} s", "look whether the volumes still answer"
+                f"fio did not end within {_TIMEOUT_S:g} s", "check whether the volumes still answer"
             )
     result = _result(ended)
     took_s = after.at_s - before.at_s
@@ -85,7 +85,7 @@ def _wait(program: BackgroundProgram, seconds: float) -> None:
     ended = program.wait(seconds)
     if ended is not None:
         _result(ended)
-        raise HostError("fio ended early", "look whether the volumes still answer")
+        raise HostError("fio ended early", "check whether the volumes still answer")
 
 
 def _result(ended: Ended) -> fio.FioResult:

@@ -161,7 +161,7 @@ class BaseStore:
         if found.st_uid != os.geteuid() or found.st_mode & 0o022:
             raise UserError(
                 f"cache directory {self.directory} may be written by others",
-                "name another directory, or make it yours alone",
+                "name another directory, or remove its write permission for others",
             )
 
     def _make_ready(self) -> None:
@@ -179,8 +179,8 @@ class BaseStore:
             programs.run(["test", "-x", str(self.directory)], timeout_s=10, user=self.user)
         except HostError:
             raise UserError(
-                f"cache directory {self.directory} is closed to the server's user {self.user}",
-                "name one that is open to all, as below /var/tmp",
+                f"cache directory {self.directory} cannot be read by the server's user {self.user}",
+                "name one that all may read, such as below /var/tmp",
             ) from None
 
     def _find(self, spec: BaseSpec) -> Base | None:
@@ -195,7 +195,7 @@ class BaseStore:
     def _make(self, spec: BaseSpec, load: Load, run_context: RunContext) -> None:
         draft = self.directory / f"{spec.digest}.draft"
         if os.path.lexists(draft) and not _is_base(draft):
-            raise UserError(f"{draft} is in the way, and not what pgstow made", "move it away")
+            raise UserError(f"{draft} exists, and pgstow did not make it", "move it away")
         _remove(draft)
         try:
             if spec.spaces:
@@ -325,7 +325,7 @@ def _keep_needed_wal(data_directory: Path, bindir: Path) -> None:
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     needed = facts["Latest checkpoint's REDO WAL file"].strip()
     if facts["Database cluster state"].strip() != "shut down":
-        raise HostError(f"the server of {data_directory} was not stopped in order", "run it again")
+        raise HostError(f"the server of {data_directory} was not shut down cleanly", "run it again")
     for path in (data_directory / "pg_wal").iterdir():
         if path.is_file() and path.name != needed:
             path.unlink()

@@ -53,7 +53,8 @@ def open_state(directory: Path) -> Path:
         ) from error
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise HostError(
-            f"directory {directory} may be written by others", "remove it, or make it yours alone"
+            f"directory {directory} may be written by others",
+            "remove it, or its write permission for others",
         )
     return directory
 

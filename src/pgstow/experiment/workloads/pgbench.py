@@ -43,7 +43,7 @@ class Pgbench:
         if choice.latency_limit_ms is not None and choice.rate_per_s is None:
             raise UserError(
                 f"workload {choice.name} has a latency limit but no rate",
-                "give it a rate: nothing is late where nothing was due",
+                "give it a rate: without one no transaction has a time at which it is due",
             )
         spec = ready.spec_of(choice, data, scripts_directory)
         return cls(spec, data, bindir, choice.sampling_rate)

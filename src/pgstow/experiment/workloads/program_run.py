@@ -134,7 +134,9 @@ def check_choice(choice: WorkloadChoice, data: DataChoice, program: str) -> None
         )
     if choice.transactions is not None or choice.sampling_rate < 1:
         key = "transactions" if choice.transactions is not None else "sampling_rate"
-        raise UserError(f"workload {choice.name} knows no {key}", "use a workload of pgbench's")
+        raise UserError(
+            f"workload {choice.name} has no option {key}", "use a workload of pgbench's"
+        )
 
 
 def complaint(ended: Ended) -> str:

@@ -28,7 +28,7 @@ def sections_of(store: "Store", rules: "Catalog") -> "tuple[ExperimentSection, .
 def section_of(
     experiment: "Experiment", trials: "Sequence[Trial]", rules: "Catalog", run: int | None = None
 ) -> "ExperimentSection":
-    """A run with its statistics, held against its study, if it has one.
+    """A run with its statistics, compared with its study, if it has one.
 
     Trials that may not be compared are shown, with a warning.
     """

@@ -43,7 +43,7 @@ def verify(
 ) -> None:
     """Measure the server's load again, and print predicted beside measured.
 
-    Run it while the same load runs as when the server was observed. What is held against is the
+    Run it while the same load runs as when the server was observed. It is compared with the
     layout that was applied last; before any was, the latest plan's, else the server's own.
 
     Example: pgstow verify --duration 5min
@@ -178,7 +178,7 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def not_there(profile: "Profile", layout: "Layout", store: "Store") -> "tuple[Warning, ...]":
-    """A warning where diff has steps from the server to the layout that it is held against."""
+    """A warning where diff has steps from the server to the layout that it is compared with."""
     from pgstow.cli.diff import between
     from pgstow.model import Warning
 

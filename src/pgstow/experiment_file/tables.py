@@ -170,7 +170,7 @@ class ExperimentTable(_Strict):
     profiles: dict[str, dict[str, Any]] = {}
 
     def compared(self) -> str:
-        """The factor whose levels are held against the baseline; the only one by itself."""
+        """The factor whose levels are compared with the baseline; by default the only factor."""
         if self.compare is None and len(self.factors) > 1:
             known = ", ".join(self.factors)
             raise UserError("compare: is missing", f"name the factor it is about, of {known}")

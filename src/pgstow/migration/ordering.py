@@ -103,7 +103,7 @@ def drop_is_safe(state: ServerState, tablespace: str) -> bool:
 def remarks(
     state: ServerState, target_layout: Layout, planned_steps: tuple[Step, ...]
 ) -> tuple[Warning, ...]:
-    """What the user must know of a migration beside its steps."""
+    """Warnings about a migration beside its steps."""
     found: list[Warning] = []
     data_volume = target_layout.volume(target_layout.postgres.data)
     if not is_under(state.data_directory, data_volume.mount):

@@ -1,4 +1,4 @@
-"""What a server's load leaves of its volumes to whoever moves relations beside it."""
+"""What a server's load leaves of its volumes for moves of relations beside it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ _REQUEST_BYTES = 128 * KIB
 
 @dataclass(frozen=True, slots=True)
 class VolumeLimits:
-    """What a volume can do, per second; None: nobody knows, or there is no limit."""
+    """What a volume can do, per second; None: not known, or no limit."""
 
     bytes_per_second: float | None = None
     iops: float | None = None
@@ -54,7 +54,7 @@ class Pressure:
         return replace(self, relieved=min(self.relieved + share, 1.0))
 
     def left_bytes_per_second(self, volume: str) -> float | None:
-        """What a move gets of a volume beside the load; None: nothing is known of one of them.
+        """What a move gets of the volumes beside the load; None: one of them is not known.
 
         What the load leaves; of a volume at its limit, the share of one reader among all that
         wait: a volume takes the requests in the order they come.

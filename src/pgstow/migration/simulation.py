@@ -1,4 +1,4 @@
-"""What a server is like after a step: the step's meaning, without a server."""
+"""The state of a server after a step, derived without a server."""
 
 from dataclasses import replace
 

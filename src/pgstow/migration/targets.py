@@ -1,4 +1,4 @@
-"""Where everything is to be: the tablespaces a layout needs and each relation's tablespace."""
+"""The target: the tablespaces a layout needs and the tablespace of each relation."""
 
 import difflib
 import hashlib
@@ -118,7 +118,7 @@ def relation_targets(
     spaces: tuple[Tablespace, ...],
     discarded: frozenset[str],
 ) -> dict[RelationId, str]:
-    """The tablespace of every relation that is to be somewhere in particular.
+    """The tablespace of every relation that the layout places.
 
     A partitioned one has no file: its tablespace is where new partitions are made.
 

@@ -1,4 +1,4 @@
-"""What a step says of itself: its SQL and its lock, for people. What runs is made elsewhere."""
+"""SQL and lock of a step as text for the user. What is executed is made elsewhere."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What measurements say: predicted against measured, and whether a change had an effect. Pure."""
+"""Predicted against measured values, and whether a change had an effect. Pure."""
 
 from pgstow.verification.comparison import (
     compare,

@@ -12,7 +12,7 @@ def compare(
     *,
     tps_interval: tuple[float, float] | None = None,
 ) -> tuple[Comparison, ...]:
-    """Put what was predicted beside what was measured, where at least one of both is known."""
+    """Pair predicted with measured values, where at least one of both is known."""
     found = (
         Comparison(
             metric=metric.name,
@@ -42,7 +42,7 @@ _NAMES = {
 
 
 def missed_warnings(comparisons: Iterable[Comparison]) -> tuple[Warning, ...]:
-    """A warning for the speeds that the model misses on the very layout that was observed."""
+    """A warning for speeds that the prediction misses on the observed layout itself."""
     missed = [one for one in comparisons if one.metric in _NAMES and one.is_missed]
     if not missed:
         return ()

@@ -1,4 +1,4 @@
-"""How much of what the devices did PostgreSQL explains: the rest is somebody else's."""
+"""How much of the devices' traffic PostgreSQL explains; the rest has another cause."""
 
 from dataclasses import dataclass
 
@@ -21,12 +21,12 @@ class Written:
 
     @property
     def explained(self) -> float:
-        """What PostgreSQL says it wrote."""
+        """Writes that PostgreSQL counted."""
         return self.relations + self.wal + self.temp
 
     @property
     def remainder(self) -> float:
-        """What it does not."""
+        """Writes that it did not count."""
         return max(0.0, self.device - self.explained)
 
 

@@ -16,7 +16,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is so of a treatment, and how bad it is beside the same of others."""
+    """A finding about a treatment, and how bad it is beside the same of others."""
 
     severity: float
     text: str

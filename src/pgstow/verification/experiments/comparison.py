@@ -1,4 +1,4 @@
-"""Levels held against the baseline, block by block: ratio, difference, p-value, verdict.
+"""Levels compared with the baseline, block by block: ratio, difference, p-value, verdict.
 
 Both trials of a pair come from one block, so that what a block has in common (a slow hour, a busy
 neighbour, a fuller disk) cancels. The order in a block is random, so that the sign of what is left

@@ -12,7 +12,7 @@ from pgstow.model import Levels, Trial
 from pgstow.verification.effect import effect, mean_interval, student_quantile
 from pgstow.verification.experiments.case import Case, Finding
 
-_FEWEST_SECONDS = 9  # of a trial, to hold its thirds against each other
+_FEWEST_SECONDS = 9  # of a trial, to compare its thirds with each other
 _DRIFT_WITHIN = 0.05  # from third to third; what is less is of no account
 
 

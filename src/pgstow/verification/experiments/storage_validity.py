@@ -43,7 +43,7 @@ def volume_burst(
 
 
 def _credits_used(case: Case, volume: Volume, device: Device | None) -> tuple[float, str] | None:
-    """What a volume did for what it sustains, by its trials' device counters, and in words."""
+    """A volume's load relative to what it sustains, by device counters, and as text."""
     measured = [
         (
             sum(one.reads_per_s + one.writes_per_s for one in used),

@@ -1,4 +1,4 @@
-"""A published study held against an experiment that runs it again: its table and its claims."""
+"""A published study compared with an experiment that runs it again: its table and its claims."""
 
 import math
 import statistics

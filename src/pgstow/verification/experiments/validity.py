@@ -89,7 +89,7 @@ def _credits(
     burst_s: Mapping[Volume, float | None],
     instance_burst_s: Mapping[HostSpec, float | None],
 ) -> str | None:
-    """What of a treatment has burst credits, in words; None: nothing is known to have any."""
+    """What in a treatment has burst credits, as text; None: nothing is known to have any."""
     layout = case.treatment.layout
     if layout is None:
         return None

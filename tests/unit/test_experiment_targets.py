@@ -262,7 +262,7 @@ def test_a_draft_that_somebody_else_put_there_is_named_and_left(open_directory: 
     draft.mkdir()
     (draft / "precious").touch()
     with (
-        pytest.raises(UserError, match=rf"{draft.name} is in the way"),
+        pytest.raises(UserError, match=rf"{draft.name} exists, and pgstow did not make it"),
         BaseStore(open_directory).held(_base_spec(1), _never, RunContext()),
     ):
         pass

@@ -101,7 +101,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class TreatmentSummary:
-    """What a treatment's trials gave, and what it costs; None: not known."""
+    """The results of a treatment's trials, and its price; None: not known."""
 
     levels: Levels
     trials: int
@@ -159,7 +159,7 @@ class LevelComparison:
 
 @dataclass(frozen=True, slots=True)
 class ClaimOutcome:
-    """What became of a claim. ``ratio`` is ``over`` over ``under``, paired by block.
+    """The verdict on a claim. ``ratio`` is ``over`` over ``under``, paired by block.
 
     ``thirds`` are the ratios in the first, second and last third of the trials, of throughput
     alone: where they part, the ratio is a mean of regimes. ``is_published_inside`` is the strict

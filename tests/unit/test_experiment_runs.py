@@ -54,7 +54,7 @@ def test_the_list_says_what_is_still_to_come(store: Workspace) -> None:
     run = store.runs.begin(experiment(blocks=1))
     store.runs.add(run, trial(0, 0, 100.0, wal="shared"))
     (entry,) = store.runs.list()
-    assert (entry.trials, entry.wanted, entry.is_complete) == (1, 2, False)
+    assert (entry.trials, entry.planned, entry.is_complete) == (1, 2, False)
     store.runs.add(run, trial(0, 1, 100.0, wal="apart"))
     assert store.runs.list("wal-split")[0].is_complete
     assert store.runs.list("striping") == ()

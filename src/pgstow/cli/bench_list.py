@@ -30,7 +30,7 @@ def list_runs(
             runs = store.runs.list()
     if json:
         names = [{"name": one.name, "title": one.title, "factors": one.factors} for one in known]
-        output.print_json({"experiments": names, "runs": runs})
+        output.print_json({"experiments": names, "runs": [_as_plain(one) for one in runs]})
         return
     console = output.console()
     rows = [[one.name, ", ".join(one.factors), one.title] for one in known]
@@ -45,6 +45,14 @@ def list_runs(
         )
 
 
+def _as_plain(entry: "RunEntry") -> dict[str, object]:
+    """The run for ``--json``, where the number of planned trials is ``wanted``."""
+    from dataclasses import asdict
+
+    plain = asdict(entry)
+    return plain | {"wanted": plain.pop("planned")}
+
+
 def _cells(entry: "RunEntry") -> list[str]:
-    trials = f"{entry.trials}" if entry.is_complete else f"{entry.trials} of {entry.wanted}"
+    trials = f"{entry.trials}" if entry.is_complete else f"{entry.trials} of {entry.planned}"
     return [str(entry.id), entry.name, entry.profile, trials, entry.created_at[:16]]

@@ -49,12 +49,12 @@ class RunEntry:
     profile: str
     created_at: str
     trials: int
-    wanted: int
+    planned: int
 
     @property
     def is_complete(self) -> bool:
         """Whether every trial of the design is there."""
-        return self.trials >= self.wanted
+        return self.trials >= self.planned
 
 
 class Runs:
@@ -136,7 +136,7 @@ class Runs:
             (name,),
         ).fetchall()
         return tuple(
-            RunEntry(id, name, profile, created_at, trials, _wanted(text))
+            RunEntry(id, name, profile, created_at, trials, _planned(text))
             for id, name, profile, created_at, text, trials in rows
         )
 
@@ -161,7 +161,7 @@ def _read(kind: type[_T], text: str, what: str) -> _T:
         ) from error
 
 
-def _wanted(text: str) -> int:
+def _planned(text: str) -> int:
     plain: dict[str, Any] = json.loads(text)
     return int(plain["blocks"]) * len(plain["treatments"])
 

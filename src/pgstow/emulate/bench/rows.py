@@ -243,11 +243,11 @@ def select(patterns: str | None, *, quick: bool) -> tuple[Row, ...]:
     >>> [row.key for row in select("gp2-*", quick=False)]
     ['gp2-burst', 'gp2-after']
     """
-    wanted = [part.strip() for part in (patterns or "").split(",") if part.strip()]
-    for pattern in wanted:
+    selected = [part.strip() for part in (patterns or "").split(",") if part.strip()]
+    for pattern in selected:
         if not any(fnmatchcase(row.key, pattern) for row in ROWS):
             keys = ", ".join(sorted({row.key.partition("-")[0] + "-*" for row in ROWS}))
             raise UserError(f"--rows {pattern!r} matches no row", f"use keys, or: {keys}")
-    if not wanted:
+    if not selected:
         return tuple(row for row in ROWS if row.is_quick or not quick)
-    return tuple(row for row in ROWS if any(fnmatchcase(row.key, one) for one in wanted))
+    return tuple(row for row in ROWS if any(fnmatchcase(row.key, one) for one in selected))

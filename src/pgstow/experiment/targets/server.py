@@ -82,17 +82,17 @@ class ServerTarget:
         """Whose tables are to be made, on each server once; refuse where such are there already,
         unless they are to be replaced."""
         self.check(experiment)
-        wanted: dict[str, Treatment] = {}
+        by_server: dict[str, Treatment] = {}
         for treatment in experiment.treatments:
             assert treatment.dsn is not None, "checked"
-            other = wanted.setdefault(treatment.dsn, treatment)
+            other = by_server.setdefault(treatment.dsn, treatment)
             if other.data != treatment.data:
                 raise UserError(
                     f"treatments {other.name} and {treatment.name} need different data on one "
                     "server",
                     "name a database of its own for each",
                 )
-        found = tuple(Load(one, self._tables(one)) for one in wanted.values())
+        found = tuple(Load(one, self._tables(one)) for one in by_server.values())
         for load in found:
             if load.dropped and not replace:
                 raise UserError(

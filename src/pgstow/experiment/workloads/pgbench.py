@@ -69,8 +69,8 @@ class Pgbench:
                 dsn, database=None, scale=float(self.data.scale), progress=progress
             )
             return
-        wanted = PgbenchData.of(self.data)
-        pgbench_data.load(wanted, dsn, bindir=self.bindir, progress=progress)
+        spec = PgbenchData.of(self.data)
+        pgbench_data.load(spec, dsn, bindir=self.bindir, progress=progress)
 
     def start(
         self,

@@ -142,5 +142,5 @@ def check_choice(choice: WorkloadChoice, data: DataChoice, program: str) -> None
 def complaint(ended: Ended) -> str:
     """The line that says why a program gave up."""
     lines = [line.strip() for line in (ended.errors + "\n" + ended.output).splitlines()]
-    wanted = [line for line in lines if "FATAL" in line or "err" in line.lower()]
-    return (wanted or [f"it ended with status {ended.status}"])[0]
+    errors = [line for line in lines if "FATAL" in line or "err" in line.lower()]
+    return (errors or [f"it ended with status {ended.status}"])[0]

@@ -297,7 +297,7 @@ def test_kept_data_are_cleared_but_for_what_is_used_and_what_is_no_base(
         shown = CliRunner().invoke(app, ["bench", "clear", "--dry-run"]).output
         assert "would remove: pgbench at scale 7" in shown and "in use, stays" in shown
         did = cleared()
-    assert would["strangers"] == [str(place / ("d" * 16)), str(place / "somebody's")]
+    assert would["unmanaged"] == [str(place / ("d" * 16)), str(place / "somebody's")]
     assert would["bases"] == did["bases"] and would["freed_bytes"] == did["freed_bytes"] > 2000
     assert [one["in_use"] for one in did["bases"]] == [False, True, False]
     left = {path.name for path in place.iterdir() if path.is_dir()}

@@ -23,7 +23,7 @@ def clear(*, dry_run: options.DryRun = False, json: options.Json = False) -> Non
     freed_bytes = sum(one.size_bytes for one in found if not one.in_use)
     if json:
         answer = {"directory": str(store.directory), "is_dry_run": dry_run, "bases": found}
-        output.print_json({**answer, "freed_bytes": freed_bytes, "strangers": unmanaged})
+        output.print_json({**answer, "freed_bytes": freed_bytes, "unmanaged": unmanaged})
         return
     console = output.console()
     verb = "would remove" if dry_run else "removed"

@@ -1,4 +1,4 @@
-"""Traps of the load: a client or processors that are the limit, too few or lost transactions."""
+"""The load's validity: client or processors at their limit, too few or lost transactions."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Traps of the storage: borrowed speed, data not there yet, work put off, data in memory."""
+"""The storage's validity: borrowed speed, data not there yet, work put off, data in memory."""
 
 from collections.abc import Collection, Mapping
 from statistics import fmean

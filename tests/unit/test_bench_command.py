@@ -155,7 +155,7 @@ def test_an_export_goes_where_it_is_told(pgstow_bench: Bench, path: Path) -> Non
         (("run", "wal-split", "--profile", "quik"), "quik"),
         (("run", "wal-split", "--only", "wal"), "--only 'wal' is not FACTOR=LEVEL"),
         (("run", "wal-split", "--only", "vol=1"), "no factor vol"),
-        (("run", "wal-split", "--only", "wal=apart"), "baseline; take it too"),
+        (("run", "wal-split", "--only", "wal=apart"), "baseline; select it too"),
         (("run", "wal-split", "--until", "2%"), "is not ci=PERCENT; write --until ci=2%"),
         (("run", "wal-split", "--until", "ci=0%"), "is not ci=PERCENT"),
         (("run", "wal-split", "--directory", "data"), "is not VOLUME=PATH"),

@@ -468,7 +468,7 @@ def test_levels_can_be_chosen_on_the_way() -> None:
     [
         ({"strips": ["1"]}, "has no factor strips; did you mean stripes"),
         ({"stripes": ["1", "3"]}, "factor stripes of experiment stripes has no level 3; use one"),
-        ({"stripes": ["4"]}, "level 1 of stripes is the baseline; take it too"),
+        ({"stripes": ["4"]}, "level 1 of stripes is the baseline; select it too"),
         ({"query": []}, "has no treatment of these levels together"),
     ],
 )

@@ -15,8 +15,9 @@ from pgstow.apply.values import Observer, Options, Outcome, Result
 from pgstow.apply.wal import HALF_WAY, one_line
 from pgstow.apply.world import World
 from pgstow.model import PgstowError, ServerError, ServerState, Step
+from pgstow.model.result import StepStatus
 from pgstow.postgres.changes import LockTimeoutError
-from pgstow.workspace.journal import Journal, StepRecord, StepStatus
+from pgstow.workspace.journal import Journal, StepRecord
 
 _LOOK_TIMEOUT_S = 10.0  # a server that lost a process is back within seconds
 _LOOK_PAUSE_S = 0.5

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from pgstow.model import Step, Warning
-from pgstow.workspace.journal import StepStatus
+from pgstow.model.result import StepStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from pgstow.apply.wal_phases import Move, Moving
 from pgstow.apply.world import Clock, Postmasters
 from pgstow.host import postmaster
 from pgstow.host.disk import Disk
-from pgstow.workspace.journal import OPEN, Journal, StepRecord, StepStatus
+from pgstow.model.result import StepStatus
+from pgstow.workspace.journal import OPEN, Journal, StepRecord
 
 
 def recover(

@@ -7,6 +7,13 @@ from pgstow.model.bound import Bound
 from pgstow.model.provenance import Provenance, Warning
 from pgstow.model.storage import Layout, RelationId
 
+# What a step is known to be. "running" and "undoing" are also what a kill leaves, when nobody could
+# look. "unknown": it ended in an error, and its effect could not be looked at. Those three are
+# looked at before anything else is done. "partial": part of it took effect, which undo reverts.
+StepStatus = Literal[
+    "planned", "running", "done", "failed", "skipped", "undoing", "undone", "unknown", "partial"
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:

@@ -14,6 +14,7 @@ from pgstow.model import (
     Step,
     Warning,
 )
+from pgstow.model.result import StepStatus
 from pgstow.model.statistics import Comparison, Effect
 from pgstow.report.experiments.section import ExperimentSection
 
@@ -23,18 +24,7 @@ class StepOutcome:
     """A step and what the journal says became of it."""
 
     step: Step
-    status: Literal[
-        "planned",
-        "running",
-        "done",
-        "failed",
-        "skipped",
-        "undoing",
-        "undone",
-        "unknown",
-        "partial",
-        "not taken",
-    ]
+    status: StepStatus | Literal["not taken"]
     seconds: float | None = None
     bytes: int | None = None
     note: str | None = None

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pgstow.model import Step
+from pgstow.model.result import StepStatus
 from pgstow.typed import adapter
 
 SCHEMA = """
@@ -44,12 +45,6 @@ CREATE INDEX IF NOT EXISTS apply_step_run ON apply_step (run);
 """
 
 RunStatus = Literal["running", "done", "failed", "undone"]
-# What a step is known to be. "running" and "undoing" are also what a kill leaves, when nobody could
-# look. "unknown": it ended in an error, and its effect could not be looked at. Those three are
-# looked at before anything else is done. "partial": part of it took effect, which undo reverts.
-StepStatus = Literal[
-    "planned", "running", "done", "failed", "skipped", "undoing", "undone", "unknown", "partial"
-]
 OPEN: tuple[StepStatus, ...] = ("running", "undoing", "unknown")
 _IN_EFFECT: tuple[StepStatus, ...] = ("done", "partial", *OPEN)
 # Names among a step's facts: the rebuilds it began and has not seen to leave nothing behind; the

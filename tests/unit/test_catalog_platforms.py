@@ -253,6 +253,6 @@ def test_the_network_is_no_more_than_the_fastest_type_leaves_for_it(catalog: Cat
 
 def test_a_hard_disks_arm_and_platter_are_parts(catalog: Catalog) -> None:
     parts = {part.what: part.us_max for part in catalog.anatomy("local-hdd").parts}
-    assert parts["arm: mean seek"] == 7400
-    assert parts["platter: half a turn"] == pytest.approx(4166.5)
-    assert "arm: mean seek" not in [p.what for p in catalog.anatomy("local-nvme").parts]
+    assert parts["seek: mean"] == 7400
+    assert parts["rotation: half a revolution"] == pytest.approx(4166.5)
+    assert "seek: mean" not in [p.what for p in catalog.anatomy("local-nvme").parts]

@@ -1,9 +1,10 @@
 """What AWS answers, as the catalog's values: DescribeInstanceTypes and the Price List.
 
 The shapes are those of the EC2 API (2016-11-15) and of the Price List Query API (GetProducts,
-2017-10-15). Pitfalls of the price list that this minds: gp3's throughput is priced for a GiB/s,
-io2's tiers are usage types of their own, usage types carry a region's prefix outside us-east-1,
-and the same product is listed for Outposts, Local Zones, reserved terms and other licences.
+2017-10-15). Pitfalls of the price list that this allows for: gp3's throughput is priced for a
+GiB/s, io2's tiers are usage types of their own, usage types carry a region's prefix outside
+us-east-1, and the same product is listed for Outposts, Local Zones, reserved terms and other
+licences.
 """
 
 import re

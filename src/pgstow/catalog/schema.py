@@ -213,7 +213,7 @@ class LatencyRow(_Fact):
 
 
 class MechanicsRow(_Fact):
-    """A hard disk's arm and platter, in microseconds."""
+    """A hard disk's seek and rotation, in microseconds."""
 
     track_seek_us: Positive
     mean_seek_us: Positive

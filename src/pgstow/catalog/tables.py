@@ -1,7 +1,7 @@
 """The catalog's plain tables: instances and their prices, one line each, parsed when asked for.
 
 A table of over a thousand lines is read at every start and a few lines of it are used, so a line
-is split only when its row is wanted. Lines that begin with ``#`` carry what holds for the rows
+is split only when its row is asked for. Lines that begin with ``#`` carry what holds for the rows
 below them: ``# source: …``, ``# date: …``, and of prices ``# region: …``.
 """
 

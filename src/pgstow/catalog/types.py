@@ -112,7 +112,7 @@ class VolumeType:
         return replace(self.latency, **given)
 
     def mechanics_of(self, volume: Volume) -> Mechanics | None:
-        """The arm and platter of a hard disk, as fast as the layout says.
+        """Seek and rotation of a hard disk, as fast as the layout gives.
 
         What was measured of its latency has their time in it.
         """

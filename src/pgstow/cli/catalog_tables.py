@@ -205,7 +205,7 @@ def _beginning_texts(volume_type: "VolumeType") -> dict[str, str]:
         disk = volume_type.mechanics
         says["mechanics"] = (
             f"seek {_us(disk.mean_seek_us)} on average, {_us(disk.track_seek_us)} to the next "
-            f"track; turn {_us(disk.turn_us)}; then {format_rate(disk.bytes_per_second)}"
+            f"track; revolution {_us(disk.turn_us)}; then {format_rate(disk.bytes_per_second)}"
         )
     if volume_type.snapshot_rule is not None:
         rule = volume_type.snapshot_rule

@@ -328,16 +328,16 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Mechanics:
-    """What a hard disk's arm and platter add to the latency of a request.
+    """What seek and rotation of a hard disk add to the latency of a request.
 
-    A request that continues the last one only passes below the head. Any other one seeks, as long
-    as the root of the distance asks, and waits for any part of a turn. ``is_serial``: one request
-    after the other.
+    A request that continues the last one only passes below the head. Any other one seeks, for a
+    time that grows with the root of the distance, and then waits up to one revolution (rotational
+    latency). ``is_serial``: one request after the other.
     """
 
     track_seek_us: float  # to the next track
     mean_seek_us: float  # between two random places
-    turn_us: float
+    turn_us: float  # one revolution
     bytes_per_second: float  # below the head
     is_serial: bool
 
@@ -352,7 +352,7 @@ class Mechanics:
 
     @property
     def most_us(self) -> float:
-        """The whole way of the arm and a whole turn.
+        """A seek over all tracks and a whole revolution.
 
         The mean of the root of the distance between two places is 8/15.
         """

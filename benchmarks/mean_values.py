@@ -10,13 +10,9 @@ from dataclasses import dataclass
 
 from mva import Station, solve
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Device, HostCap, Layout, Relation, RelationId
-from pgstow.prediction.simulation import (
-    DeviceCatalog,
-    HostOverhead,
-    VolumeTotals,
-    totals_by_volume,
-)
+from pgstow.prediction.simulation import HostOverhead, VolumeTotals, totals_by_volume
 from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload
 from pgstow.units import BLOCK_BYTES, MIB
 
@@ -65,7 +61,7 @@ def estimate(
     workload: Workload,
     layout: Layout,
     relations: dict[RelationId, Relation],
-    catalog: DeviceCatalog,
+    catalog: Catalog,
     *,
     overhead: HostOverhead | None = None,
     is_bursting: bool = True,

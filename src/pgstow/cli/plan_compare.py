@@ -7,15 +7,15 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from pgstow.catalog.catalog import Catalog
     from pgstow.model import Goal, Plan, Profile
     from pgstow.planning import Compared, Growth
-    from pgstow.planning.candidates import PlanningCatalog
 
 
 def show_compared(
     profile: "Profile",
     goal: "Goal",
-    catalog: "PlanningCatalog",
+    catalog: "Catalog",
     growth: "Growth | None",
     found: "Plan",
     *,

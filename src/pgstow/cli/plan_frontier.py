@@ -7,9 +7,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from pgstow.catalog.catalog import Catalog
     from pgstow.model import Goal, Profile
     from pgstow.planning import Frontier, FrontierPoint, Growth
-    from pgstow.planning.candidates import PlanningCatalog
 
 _BAR_COLUMNS = 10  # so that a row fits into a terminal of 80
 
@@ -17,7 +17,7 @@ _BAR_COLUMNS = 10  # so that a row fits into a terminal of 80
 def show_frontier(
     profile: "Profile",
     goal: "Goal",
-    catalog: "PlanningCatalog",
+    catalog: "Catalog",
     growth: "Growth | None",
     *,
     json: bool,

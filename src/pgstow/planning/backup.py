@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Goal, InfeasibleError, Layout, Volume, Warning
-from pgstow.planning.candidates import PlanningCatalog, sold
+from pgstow.planning.candidates import sold
 from pgstow.planning.economics import Access, Margins, gib_bought
 from pgstow.rules import Requirement
 from pgstow.units import GIB, Bytes, Iops
@@ -20,7 +21,7 @@ class Backup:
     usd_month: float
 
 
-def backup_apart(present: Layout, catalog: PlanningCatalog) -> tuple[Layout, Backup | None]:
+def backup_apart(present: Layout, catalog: Catalog) -> tuple[Layout, Backup | None]:
     """The layout without its volume for backups, and that volume; it has nothing else on it."""
     name = present.postgres.backup
     if name is None:
@@ -34,7 +35,7 @@ def backup_apart(present: Layout, catalog: PlanningCatalog) -> tuple[Layout, Bac
     return replace(present, volumes=others, postgres=without), Backup(volume, usd)
 
 
-def backup_volume(base: Layout, goal: Goal, catalog: PlanningCatalog) -> Backup | None:
+def backup_volume(base: Layout, goal: Goal, catalog: Catalog) -> Backup | None:
     """The cheapest volume for backups of the goal's size; None where the goal has none.
 
     They are written and read from end to end: the cheapest type by space does.

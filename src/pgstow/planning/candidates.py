@@ -1,14 +1,14 @@
 """Which candidates a plan may use: existing volumes in place, and what the platform sells."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.catalog.types import VolumeType
-from pgstow.model import Goal, HostSpec, Layout, UserError, Volume, Warning
+from pgstow.model import Goal, HostSpec, Layout, UserError, Volume
 from pgstow.planning.candidate_volume import CandidateVolume
-from pgstow.prediction.predict import PricedCatalog
 from pgstow.rules import VolumeRules, pieces
 from pgstow.units import GIB, Bytes
 
@@ -30,60 +30,8 @@ class Latencies(TypedDict):
     write_us_p99: float
 
 
-class Machine(Protocol):
-    """What the catalog knows of an instance type."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def vcpus(self) -> int: ...
-    @property
-    def memory_bytes(self) -> Bytes: ...
-    @property
-    def baseline_iops(self) -> float | None: ...
-    @property
-    def baseline_bytes_per_second(self) -> float | None: ...
-    @property
-    def max_attachments(self) -> int | None: ...
-    @property
-    def disks(self) -> int: ...
-    @property
-    def disk_bytes(self) -> Bytes | None: ...
-
-
-class PlanningCatalog(PricedCatalog, Protocol):
-    """What planning needs of the catalog."""
-
-    def types(self, platform: str) -> tuple[VolumeType, ...]:
-        """The types a platform offers."""
-
-    def volume_type(self, name: str) -> VolumeType:
-        """The type of that name."""
-
-    def memory_bytes(self, host: HostSpec) -> Bytes | None:
-        """The host's memory; None: not known."""
-
-    def rules(self, name: str, host: HostSpec) -> tuple[VolumeRules, ...]:
-        """The rules of a type on a host, one for each range of sizes where the provider stripes.
-
-        The first are the rules of the smallest.
-        """
-
-    def instance_disks(self, host: HostSpec) -> tuple[int, Bytes | None]:
-        """How many local disks the host has, hard disks left out, and the size of each."""
-
-    def host_usd_month(self, host: HostSpec) -> float | None:
-        """What a host's instance costs a month; None: not known."""
-
-    def offers(self, host: HostSpec) -> Sequence[tuple[Machine, float]]:
-        """Every instance of a host's platform and region whose monthly price is known."""
-
-    def check(self, layout: Layout) -> tuple[Warning, ...]:
-        """Raise LayoutError for what no provider sells."""
-
-
 def candidate_volumes(
-    present: Layout, goal: Goal, catalog: PlanningCatalog, names: tuple[str, ...] = ()
+    present: Layout, goal: Goal, catalog: Catalog, names: tuple[str, ...] = ()
 ) -> tuple[CandidateVolume, ...]:
     """Every candidate a plan may use, those that keep an existing volume first.
 
@@ -141,7 +89,7 @@ def candidate_volumes(
     return tuple(candidates)
 
 
-def check_types(goal: Goal, host: HostSpec, catalog: PlanningCatalog) -> None:
+def check_types(goal: Goal, host: HostSpec, catalog: Catalog) -> None:
     """Refuse allowed or forbidden types that contradict or that the platform does not have."""
     names = [volume_type.name for volume_type in catalog.types(host.platform)]
     both = sorted(set(goal.allow_types) & set(goal.forbid_types))
@@ -163,7 +111,7 @@ def _price_remedy(host: HostSpec) -> str:
     return f"pgstow catalog update --region {host.region} reads its prices; or {fix}"
 
 
-def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> list[CandidateVolume]:
+def _instance_store(present: Layout, goal: Goal, catalog: Catalog) -> list[CandidateVolume]:
     """The instance's own disks where it has any and none is in use: all of them, or one."""
     disks, disk_bytes = catalog.instance_disks(present.host)
     volume_types = {
@@ -191,7 +139,7 @@ def _instance_store(present: Layout, goal: Goal, catalog: PlanningCatalog) -> li
     return candidates
 
 
-def sold(host: HostSpec, catalog: PlanningCatalog) -> tuple[CandidateVolume, ...]:
+def sold(host: HostSpec, catalog: Catalog) -> tuple[CandidateVolume, ...]:
     """One new volume of each type whose price is known on a host."""
     candidates = [
         candidate_of(volume_type, catalog.rules(volume_type.name, host)[0], 1, None)

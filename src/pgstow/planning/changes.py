@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Layout, Profile
 from pgstow.prediction import volumes_of_relations
-from pgstow.prediction.simulation import DeviceCatalog
 from pgstow.units import MIB, format_size
 
 
@@ -35,7 +35,7 @@ class Changes:
         return sum(move.bytes or 0 for move in self.moves)
 
 
-def changes(profile: Profile, planned: Layout, catalog: DeviceCatalog) -> Changes:
+def changes(profile: Profile, planned: Layout, catalog: Catalog) -> Changes:
     """What takes the profile's layout to the planned one."""
     present = profile.layout
     had = [volume.name for volume in present.volumes]
@@ -53,7 +53,7 @@ def changes(profile: Profile, planned: Layout, catalog: DeviceCatalog) -> Change
     )
 
 
-def _difference(present: Layout, planned: Layout, name: str, catalog: DeviceCatalog) -> str:
+def _difference(present: Layout, planned: Layout, name: str, catalog: Catalog) -> str:
     """What changes of one volume, in words."""
     before, after = present.volume(name), planned.volume(name)
     parts = []

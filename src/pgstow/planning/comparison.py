@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import (
     Goal,
     InfeasibleError,
@@ -13,7 +14,6 @@ from pgstow.model import (
 )
 from pgstow.planning.backup import Backup, with_backup
 from pgstow.planning.baselines import RULES, Rule, layout, quoted, rule_context
-from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.planner import case_of
 from pgstow.planning.search import CENT, TPS_TOLERANCE, Planner, fastest_of, highest
@@ -37,7 +37,7 @@ class Compared:
     refused: str | None = None
 
 
-def baseline(name: str, profile: Profile, goal: Goal, catalog: PlanningCatalog) -> Layout:
+def baseline(name: str, profile: Profile, goal: Goal, catalog: Catalog) -> Layout:
     """What one rule of :data:`RULES` buys: for the target throughput, or within the budget.
 
     Where even its least is over the budget, that. Raises InfeasibleError where the platform does
@@ -49,7 +49,7 @@ def baseline(name: str, profile: Profile, goal: Goal, catalog: PlanningCatalog) 
 def compare(
     profile: Profile,
     goal: Goal,
-    catalog: PlanningCatalog,
+    catalog: Catalog,
     found: Plan,
     growth: Growth | None = None,
 ) -> tuple[Compared, ...]:
@@ -76,15 +76,13 @@ class _Rules:
     """The plan's goal for the rules: without its limits on types, pins and failure rates."""
 
     goal: Goal
-    catalog: PlanningCatalog
+    catalog: Catalog
     planner: Planner
     tps: float | None  # None: as many as the budget is good for
     backup: Backup | None
 
     @classmethod
-    def of(
-        cls, profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None
-    ) -> "_Rules":
+    def of(cls, profile: Profile, goal: Goal, catalog: Catalog, growth: Growth | None) -> "_Rules":
         free = replace(
             goal,
             allow_types=(),

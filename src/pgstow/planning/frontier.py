@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Goal, InfeasibleError, Layout, NotFoundError, Prediction, Profile
-from pgstow.planning.candidates import PlanningCatalog
 from pgstow.planning.growth import Growth
 from pgstow.planning.placement import (
     IOPS,
@@ -62,7 +62,7 @@ class Frontier:
 def frontier(
     profile: Profile,
     goal: Goal,
-    catalog: PlanningCatalog,
+    catalog: Catalog,
     growth: Growth | None = None,
     *,
     points: int = POINTS,

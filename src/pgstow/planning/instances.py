@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pgstow.catalog.types import Instance
 from pgstow.model import HostSpec, InfeasibleError, Reason, Warning
-from pgstow.planning.candidates import Machine
 from pgstow.planning.placement import NoSolution
 from pgstow.planning.placement.moving import place_within
 from pgstow.planning.problem import READS
@@ -34,7 +34,7 @@ _TRIED = 12  # instances for a budget; the fastest by their limits first
 class Offer:
     """A machine and its monthly price."""
 
-    machine: Machine
+    machine: Instance
     usd_month: float
 
     @property
@@ -85,7 +85,7 @@ def is_arm(name: str) -> bool:
 
 
 def undominated(
-    offers: Iterable[tuple[Machine, float]], present: str, memory_bytes: int | None
+    offers: Iterable[tuple[Instance, float]], present: str, memory_bytes: int | None
 ) -> tuple[Offer, ...]:
     """The machines that could take the load and that none dominates; the cheapest first."""
     fit = [

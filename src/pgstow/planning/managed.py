@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Goal, Layout, Reason, UserError, Volume, Warning
 from pgstow.planning.candidate_volume import CandidateVolume
-from pgstow.planning.candidates import PlanningCatalog, candidate_of, check_types, latencies
+from pgstow.planning.candidates import candidate_of, check_types, latencies
 from pgstow.planning.pins import Pins
 from pgstow.planning.placement import NoSolution
 from pgstow.planning.placement.moving import place_within
@@ -19,7 +20,7 @@ from pgstow.units import MIB
 
 
 def managed_candidates(
-    present: Layout, goal: Goal, catalog: PlanningCatalog, pins: Pins
+    present: Layout, goal: Goal, catalog: Catalog, pins: Pins
 ) -> tuple[CandidateVolume, ...]:
     """The ways to change the data's volume in place, and a log volume.
 
@@ -64,9 +65,7 @@ def _is_offered(name: str, data: Volume, goal: Goal) -> bool:
     return allowed and (name not in goal.forbid_types or name == data.type)
 
 
-def _in_place(
-    name: str, data: Volume, present: Layout, catalog: PlanningCatalog
-) -> list[CandidateVolume]:
+def _in_place(name: str, data: Volume, present: Layout, catalog: Catalog) -> list[CandidateVolume]:
     """One type below and above the size at which it is striped."""
     volume_type = catalog.volume_type(name)
     found = []
@@ -78,7 +77,7 @@ def _in_place(
     return found
 
 
-def _kept(log: CandidateVolume, present: Layout, catalog: PlanningCatalog) -> CandidateVolume:
+def _kept(log: CandidateVolume, present: Layout, catalog: Catalog) -> CandidateVolume:
     """A log volume that is there already stays, as fast as it is."""
     there = next((v for v in present.volumes if v.type == log.type), None)
     if there is None:
@@ -125,9 +124,7 @@ def managed_reasons(planner: Planner, found: Found) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-def managed_warnings(
-    present: Layout, planned: Layout, catalog: PlanningCatalog
-) -> tuple[Warning, ...]:
+def managed_warnings(present: Layout, planned: Layout, catalog: Catalog) -> tuple[Warning, ...]:
     """What a change means on RDS, and which types have no known price."""
     if present.host.platform != "rds":
         return ()

@@ -1,7 +1,7 @@
 """Another instance's memory: what its caches would leave for the devices to read."""
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import HostSpec, Profile, UserError, Warning
-from pgstow.planning.candidates import PlanningCatalog
 from pgstow.prediction import CacheSize, Workload
 from pgstow.units import format_size
 
@@ -9,7 +9,7 @@ _CACHE_SHARE = 0.75  # of memory: what effective_cache_size is commonly set to
 _SAME = 0.2  # by so much a machine's memory may differ from what its instance type has
 
 
-def cache_on(profile: Profile, instance: str | None, catalog: PlanningCatalog) -> CacheSize | None:
+def cache_on(profile: Profile, instance: str | None, catalog: Catalog) -> CacheSize | None:
     """The cache there is and that of another instance; None where there is nothing to compare.
 
     Of a host that was not seen the device reads are not known; one whose memory is not its

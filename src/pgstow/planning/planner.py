@@ -6,6 +6,7 @@ What is sought is in ``search``; here it is prepared from a profile and a goal, 
 import math
 from dataclasses import dataclass, replace
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import (
     Acceptance,
     Bound,
@@ -21,7 +22,7 @@ from pgstow.model import (
     Warning,
 )
 from pgstow.planning.backup import Backup, backup_apart, backup_volume, backup_warnings, with_backup
-from pgstow.planning.candidates import PlanningCatalog, candidate_volumes, holding
+from pgstow.planning.candidates import candidate_volumes, holding
 from pgstow.planning.evidence import evidence
 from pgstow.planning.growth import Growth, grown, growth_needed, growth_warnings
 from pgstow.planning.held import held_gib
@@ -47,9 +48,7 @@ from pgstow.planning.settings import layout_with_settings
 from pgstow.prediction import Predictor, Workload, on_host, workload_of
 
 
-def plan(
-    profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None = None
-) -> Plan:
+def plan(profile: Profile, goal: Goal, catalog: Catalog, growth: Growth | None = None) -> Plan:
     """The cheapest layout that meets ``goal``; with a budget, the fastest within it.
 
     Raises InfeasibleError naming what stands in the way, UserError where the platform sells no
@@ -58,9 +57,7 @@ def plan(
     return _planned(case_of(profile, goal, catalog, growth))
 
 
-def case_of(
-    profile: Profile, goal: Goal, catalog: PlanningCatalog, growth: Growth | None = None
-) -> "Case":
+def case_of(profile: Profile, goal: Goal, catalog: Catalog, growth: Growth | None = None) -> "Case":
     """What a plan starts from. Raises as :func:`plan`."""
     if profile.layout.host.platform == "local":
         raise UserError(
@@ -90,7 +87,7 @@ class Case:
 
     profile: Profile  # with relations as large as they will be
     goal: Goal
-    catalog: PlanningCatalog
+    catalog: Catalog
     predictor: Predictor
     present: Prediction
     warnings: tuple[Warning, ...]

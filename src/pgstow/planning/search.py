@@ -14,10 +14,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Goal, HostCap, Layout, Prediction, Profile
 from pgstow.planning.build import layout_of
 from pgstow.planning.candidate_volume import CandidateVolume
-from pgstow.planning.candidates import PlanningCatalog, in_place_groups
+from pgstow.planning.candidates import in_place_groups
 from pgstow.planning.headroom import bottleneck_at
 from pgstow.planning.needs import WAL, response_budget_us
 from pgstow.planning.placement import WAIT, NoSolution, PlacementProblem, PlacementSolution
@@ -83,7 +84,7 @@ class Planner:
     profile: Profile
     base: Layout
     goal: Goal
-    catalog: PlanningCatalog
+    catalog: Catalog
     predictor: Predictor
     workload: Workload
     candidates: tuple[CandidateVolume, ...]

@@ -8,13 +8,12 @@ limits and from the observed load; the formula stands with each.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import (
     DEFAULT_TABLESPACE,
     Device,
     Goal,
-    HostSpec,
     Layout,
     Prediction,
     Profile,
@@ -24,8 +23,7 @@ from pgstow.model import (
 from pgstow.planning.needs import WAL_OVER_MOST, wal_gib
 from pgstow.planning.wal import CHECKPOINT_TARGET, required_wal_bytes
 from pgstow.prediction import SEQUENTIAL_READ_BYTES, Workload, volumes_of_relations, workload_of
-from pgstow.prediction.simulation import DeviceCatalog
-from pgstow.units import BLOCK_BYTES, GIB, MIB, Bytes, format_rate, format_size
+from pgstow.units import BLOCK_BYTES, GIB, MIB, format_rate, format_size
 
 _NOTICED = 1.5  # a planner's cost that is within this factor of the computed one is left alone
 _CACHED = 0.9  # of random reads: what random_page_cost is documented to expect
@@ -42,13 +40,6 @@ _IO_WORKERS_MOST = 32
 _Z99 = 2.3263
 
 
-class SettingsCatalog(DeviceCatalog, Protocol):
-    """What settings need of the catalog."""
-
-    def memory_bytes(self, host: HostSpec) -> Bytes | None:
-        """The host's memory; None: not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Case:
     """All that the rules look at."""
@@ -56,7 +47,7 @@ class _Case:
     profile: Profile
     layout: Layout
     prediction: Prediction
-    catalog: DeviceCatalog
+    catalog: Catalog
     workload: Workload
     memory_bytes: int | None
     is_server_set: bool  # whether the server's own settings are planned, not only tablespaces'
@@ -95,7 +86,7 @@ class _Case:
 def settings(
     profile: Profile,
     prediction: Prediction,
-    catalog: DeviceCatalog,
+    catalog: Catalog,
     *,
     memory_bytes: int | None = None,
     is_server_set: bool = True,
@@ -112,7 +103,7 @@ def settings(
 
 
 def layout_with_settings(
-    profile: Profile, prediction: Prediction, goal: Goal, catalog: SettingsCatalog
+    profile: Profile, prediction: Prediction, goal: Goal, catalog: Catalog
 ) -> tuple[Layout, tuple[Setting, ...]]:
     """The planned layout with its settings, and what of them is changed.
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import (
     Layout,
     Prediction,
@@ -12,7 +13,7 @@ from pgstow.model import (
     Tablespace,
     Volume,
 )
-from pgstow.planning.candidates import PlanningCatalog, sold
+from pgstow.planning.candidates import sold
 from pgstow.planning.contents import WAL_KIND, wal_share, work_by_owner
 from pgstow.planning.economics import Access, Margins, break_even, gib_bought, usd_month
 from pgstow.prediction import Predictor, workload_of
@@ -74,7 +75,7 @@ def why(
     relations: Sequence[Relation],
     prediction: Prediction,
     profile: Profile,
-    catalog: PlanningCatalog,
+    catalog: Catalog,
     margins: Margins,
 ) -> Why:
     """Why a relation, or the partitions of one parent, are where a layout has them.
@@ -104,9 +105,7 @@ def why(
     )
 
 
-def why_wal(
-    prediction: Prediction, profile: Profile, catalog: PlanningCatalog, margins: Margins
-) -> Why:
+def why_wal(prediction: Prediction, profile: Profile, catalog: Catalog, margins: Margins) -> Why:
     """Why pg_wal is where the layout has it."""
     layout = prediction.layout
     share = wal_share(prediction, profile, workload_of(profile))
@@ -146,7 +145,7 @@ def _why(
     layout: Layout,
     moved: Mapping[str, Layout],
     profile: Profile,
-    catalog: PlanningCatalog,
+    catalog: Catalog,
     margins: Margins,
 ) -> Why:
     access = Access(max(size_bytes, 1) / GIB, random, sequential)
@@ -171,7 +170,7 @@ def _why(
 
 
 def _types(
-    layout: Layout, present: str, access: Access, catalog: PlanningCatalog, margins: Margins
+    layout: Layout, present: str, access: Access, catalog: Catalog, margins: Margins
 ) -> tuple[TypeChoice, ...]:
     candidates = {candidate.type: candidate for candidate in sold(layout.host, catalog)}
     here = candidates.get(present)
@@ -193,7 +192,7 @@ def _types(
 
 
 def _volumes(
-    moved: Mapping[str, Layout], profile: Profile, catalog: PlanningCatalog
+    moved: Mapping[str, Layout], profile: Profile, catalog: Catalog
 ) -> tuple[VolumeChoice, ...]:
     """The layouts simulated that have it on another volume, of those that are durable."""
     predictor = Predictor(profile, catalog)

@@ -9,13 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import Layout, Profile, Relation, RelationId
-from pgstow.prediction.simulation import (
-    DeviceCatalog,
-    HostOverhead,
-    simulate,
-    totals_by_volume,
-)
+from pgstow.prediction.simulation import HostOverhead, simulate, totals_by_volume
 from pgstow.prediction.workload import Workload
 
 _CALM = 0.8  # below this use of its limits a device's requests hardly wait for each other
@@ -78,7 +74,7 @@ class Calibration:
     commit_tail: CommitTail | None = None
 
 
-def calibrate(profile: Profile, workload: Workload, catalog: DeviceCatalog) -> Calibration:
+def calibrate(profile: Profile, workload: Workload, catalog: Catalog) -> Calibration:
     """Find the host's own part by the present layout's latencies, where no limit hides it."""
     relations = {relation.id: relation for relation in profile.server.relations}
     overhead = HostOverhead(handover_us=_handover_us(profile))
@@ -105,7 +101,7 @@ def neighbours(
     workload: Workload,
     layout: Layout,
     relations: dict[RelationId, Relation],
-    catalog: DeviceCatalog,
+    catalog: Catalog,
 ) -> Neighbours:
     """Which data writes go to the WAL's volume."""
     totals = totals_by_volume(workload, layout, relations)

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
+from pgstow.catalog.catalog import Catalog
 from pgstow.model import (
     HostCap,
     HostSpec,
@@ -12,7 +13,6 @@ from pgstow.model import (
     Layout,
     Performance,
     Prediction,
-    Price,
     Profile,
     Provenance,
     UserError,
@@ -22,30 +22,17 @@ from pgstow.model import (
 from pgstow.prediction import errors
 from pgstow.prediction.cache import CacheSize, with_cache
 from pgstow.prediction.calibration import calibrate, neighbours, utilisation
-from pgstow.prediction.simulation import DeviceCatalog, HostOverhead, OpenLoad, Period, simulate
+from pgstow.prediction.simulation import HostOverhead, OpenLoad, Period, simulate
 from pgstow.prediction.workload import Workload, workload_of
 
 _BUSY = 0.9  # a resource used this much is what limits
 _LOGICAL_ERROR = 0.35  # where the page cache's share of the reads could not be seen
 
 
-class PricedCatalog(DeviceCatalog, Protocol):
-    """What prediction needs of the catalog, with prices."""
-
-    def layout_price(self, layout: Layout) -> Price:
-        """The price of every volume of a layout."""
-
-    def price(self, volume: Any, host: Any) -> Price:
-        """The price of one volume."""
-
-    def cores(self, host: HostSpec) -> int | None:
-        """The host's virtual CPUs; None: not known."""
-
-
 class Predictor:
     """What is the same for every layout of one profile: its workload, and the host's own part."""
 
-    def __init__(self, profile: Profile, catalog: PricedCatalog) -> None:
+    def __init__(self, profile: Profile, catalog: Catalog) -> None:
         self._profile = profile
         self._catalog = catalog
         self._workload = workload_of(profile)
@@ -143,9 +130,7 @@ class Predictor:
         return tail.on(neighbours(workload, layout, self._relations, self._catalog))
 
 
-def on_host(
-    workload: Workload, profile: Profile, host: HostSpec, catalog: PricedCatalog
-) -> Workload:
+def on_host(workload: Workload, profile: Profile, host: HostSpec, catalog: Catalog) -> Workload:
     """The load on another instance: as many cores as that has, each as fast as the present ones."""
     cores = catalog.cores(host) if host.instance != profile.layout.host.instance else None
     return workload if cores is None else replace(workload, cores=cores)
@@ -154,7 +139,7 @@ def on_host(
 def predict(
     profile: Profile,
     layout: Layout,
-    catalog: PricedCatalog,
+    catalog: Catalog,
     *,
     clients: int | None = None,
     period: Period | None = None,
@@ -186,7 +171,7 @@ def _commit_p99_ms(commit: dict[str, float | None], excess_ms: float) -> float |
 
 
 def _volume_load(
-    device: dict[str, Any], layout: Layout, catalog: PricedCatalog, answer: dict[str, Any]
+    device: dict[str, Any], layout: Layout, catalog: Catalog, answer: dict[str, Any]
 ) -> VolumeLoad:
     volume = layout.volume(device["name"])
     limits = catalog.device(volume, layout.host)

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pgstow import _native
-from pgstow.model import Device, HostCap, HostSpec, Layout, Relation, RelationId, Volume
+from pgstow.catalog.catalog import Catalog
+from pgstow.model import Device, Layout, Relation, RelationId
 from pgstow.prediction.workload import SEQUENTIAL_READ_BYTES, Workload, named
 from pgstow.units import BLOCK_BYTES
 
@@ -14,16 +15,6 @@ _TARGET_TRANSACTIONS = 60_000  # enough for a p99 of the mix within about 2 %
 _LEAST_TRANSACTIONS = 20  # of a server that is all but idle
 _RELATIONS_APART = 32  # of more, many small means add up to a Poisson number anyway
 _QUEUE_DEPTH = 128  # requests that Linux has under way on a device: nr_requests
-
-
-class DeviceCatalog(Protocol):
-    """What prediction needs of the catalog."""
-
-    def device(self, volume: Volume, host: HostSpec) -> Device:
-        """The volume as a device of that host."""
-
-    def host_cap(self, host: HostSpec) -> HostCap:
-        """The machine's own cap on storage traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +88,7 @@ def simulate(
     workload: Workload,
     layout: Layout,
     relations: dict[RelationId, Relation],
-    catalog: DeviceCatalog,
+    catalog: Catalog,
     *,
     overhead: HostOverhead,
     period: Period | None = None,

@@ -1,9 +1,10 @@
 """What volume types and instances offer and cost, from dated data files with a source each."""
 
+from typing import TYPE_CHECKING
+
 from pgstow.catalog.anatomy import Anatomy, Part
 from pgstow.catalog.catalog import Catalog
 from pgstow.catalog.effective import EffectiveLimits, Limit
-from pgstow.catalog.loading import load, load_shipped
 from pgstow.catalog.types import (
     DEFAULT_REGION,
     BurstRule,
@@ -14,6 +15,7 @@ from pgstow.catalog.types import (
     VolumeType,
     default_region,
 )
+from pgstow.lazy_import import reader
 from pgstow.rules import (
     IopsRule,
     PriceTier,
@@ -23,6 +25,11 @@ from pgstow.rules import (
     ThroughputRule,
     TypePrice,
 )
+
+if TYPE_CHECKING:
+    from pgstow.catalog.loading import load, load_shipped
+else:
+    __getattr__ = reader(__name__, {"loading": ("load", "load_shipped")})
 
 __all__ = [
     "DEFAULT_REGION",

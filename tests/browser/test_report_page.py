@@ -34,7 +34,18 @@ class Seen:
 
 
 def browse(chromium: str, directory: Path, file: Path, *arguments: str) -> Seen:
-    """Open a file in a browser of its own, which ends with it."""
+    """Open a file in a browser of its own, which ends with it.
+
+    Where processors are busy chromium stops now and then before a screenshot: then once more.
+    """
+    try:
+        return _browse(chromium, directory / "first", file, *arguments)
+    except subprocess.TimeoutExpired:
+        return _browse(chromium, directory / "again", file, *arguments)
+
+
+def _browse(chromium: str, directory: Path, file: Path, *arguments: str) -> Seen:
+    directory.mkdir(exist_ok=True)
     command = [chromium, *FLAGS, f"--user-data-dir={directory / 'browser'}", *arguments]
     process = subprocess.Popen(
         [*command, file.as_uri()],
@@ -44,7 +55,7 @@ def browse(chromium: str, directory: Path, file: Path, *arguments: str) -> Seen:
         start_new_session=True,
     )
     try:
-        dom, errors = process.communicate(timeout=DEADLINE_S)
+        dom, errors = process.communicate(timeout=DEADLINE_S / 2)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
